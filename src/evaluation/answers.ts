@@ -1,6 +1,5 @@
 import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
 import { given } from '../given.js';
-import { deriveSeed } from '../random.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
 import type { FinishReason, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
@@ -8,30 +7,28 @@ import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
 import { withQuestions } from './failure-examples.js';
 import { promptsOf, type FewShot } from './few-shot.js';
 import { FirstVerdicts } from './first-verdicts.js';
+import { seedOf } from '../tasks/seed.js';
 
 export interface EvaluationOptions<R extends Reply = Reply> {
   readonly style: PromptStyle;
-  /** Solved examples of each question's own tier before it. */
+  /** Solved examples of the same tier before each question. */
   readonly fewShot?: FewShot;
   /**
-   * GBNF that every reply keeps: of a task's `answerGrammar`, so that the form of an answer cannot
-   * fail.
+   * GBNF that constrains every reply, such as `answerGrammar` of the task, so that the form of an
+   * answer cannot fail.
    */
   readonly grammar?: string;
-  /** Reads each reply a second time, in the task's most lenient way. */
+  /** Judge each reply a second time under the most lenient reading of the task. */
   readonly lenient?: boolean;
-  /**
-   * Ends it where the verifier decides none of the first replies. Default: their verdicts are kept
-   * as they are.
-   */
+  /** End the evaluation if the verifier decides none of the first replies. Default: continue. */
   readonly endUndecided?: boolean;
-  /** Of each answer. */
+  /** Most tokens of each answer. */
   readonly maxTokens: number;
   /**
-   * Default 64. Sequences in one batch; with the threads it decides the last bits of the logits.
+   * Sequences in one batch; default: 64. Like the threads, it changes the last bits of the logits.
    */
   readonly maxSequences?: number;
-  /** For this evaluation; absent: what the back end answers with by itself; null: the bare base. */
+  /** Adapter for this evaluation; absent: that of the back end; null: the base model. */
   readonly adapter?: SampleRequest['adapter'];
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: {
@@ -39,11 +36,12 @@ export interface EvaluationOptions<R extends Reply = Reply> {
     readonly total: number;
     readonly sampledTokens: number | null;
   }) => void;
-  /** Every reply as it is judged, for a reader; the order is that in which they finish. */
+  /** Called with each judged reply, in the order in which they finish. */
   readonly onReply?: (reply: JudgedReply<R>) => void;
 }
 
 export interface Sampling {
+  /** Of each problem. */
   readonly samples: number;
   readonly temperature: number;
   readonly seed: bigint;
@@ -51,26 +49,26 @@ export interface Sampling {
 
 export interface JudgedAnswer extends Figures {
   readonly kind: VerdictKind;
-  /** Violations of an answer that fails, what the verifier said of one that it did not decide. */
+  /** Violations of an answer that fails; reason of the verifier for an undecided one. */
   readonly why: readonly string[];
-  /** Whether the strict reading succeeded. */
+  /** True if the strict reading succeeded. */
   readonly formed: boolean;
   /**
-   * The verdict under the most lenient reading, of which the strict one is a part; absent where it
-   * was not asked for or there is none.
+   * Verdict under the most lenient reading, which includes the strict one; absent if it was not
+   * asked for or the task has none.
    */
   readonly lenient?: VerdictKind;
   readonly finish: FinishReason;
-  /** Sampled; null where the back end does not count. */
+  /** Sampled tokens; null if the back end does not count them. */
   readonly tokens: number | null;
 }
 
 export interface JudgedAnswers {
   /** [problems][samples]. */
   readonly judged: readonly (readonly JudgedAnswer[])[];
-  /** Why answers do not pass, in the order of problems and samples. */
+  /** Reasons why answers do not pass, in the order of problems and samples. */
   readonly failures: Failures;
-  /** Null where the back end does not count. */
+  /** Null if the back end does not count tokens. */
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
 }
@@ -79,7 +77,7 @@ export interface JudgedAnswers {
 const plus = (sum: number | null, part: number | undefined): number | null =>
   sum === null || part === undefined ? null : sum + part;
 
-/** Samples every problem and has the task judge each answer, as `answer`. */
+/** Samples every problem and judges each answer. @throws as `answer` */
 export async function sampleAndJudge<R extends Reply>(
   backend: Backend<R>,
   task: OpenTask,
@@ -100,13 +98,7 @@ export async function sampleAndJudge<R extends Reply>(
   const plan = problems.map((problem) => ({
     problem,
     seeds: Array.from({ length: samples }, (_, sample) =>
-      deriveSeed({
-        runSeed: seed,
-        purpose: 'evaluation',
-        iteration: 0,
-        problemId: problem.id,
-        sample,
-      }),
+      seedOf(seed, 'evaluation', problem.id, sample),
     ),
   }));
   const judged: JudgedAnswer[][] = problems.map(() => []);
@@ -178,9 +170,7 @@ async function readLeniently(
     for (const [sample, answered] of judged[i]!.entries()) {
       const text = failing[i]![sample];
       const judgement =
-        text === undefined
-          ? null
-          : await task.judgeLeniently(problem, text, signal === undefined ? {} : { signal });
+        text === undefined ? null : await task.judgeLeniently(problem, text, given({ signal }));
       samples.push({ ...answered, lenient: judgement?.verdict.kind ?? 'pass' });
     }
     read.push(samples);

@@ -1,6 +1,6 @@
 /**
- * Samples problems that a run would train on, and measures what there is to learn from. Nothing is
- * trained.
+ * Samples problems that a run would train on, to measure whether they can be learned from. Nothing
+ * is trained.
  */
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
@@ -28,11 +28,11 @@ import { longestReference } from './longest-reference.js';
 import { Undrawn } from './exclusions.js';
 
 export interface CalibrationOptions {
-  /** Default: those that are trained on. */
+  /** Tiers to calibrate; default: the training tiers. */
   readonly tiers?: readonly string[];
-  /** Of each tier. */
+  /** Problems per tier. */
   readonly problems: number;
-  /** Of each problem. */
+  /** Samples per problem. */
   readonly samples: number;
   readonly seed: bigint;
   readonly style: PromptStyle;
@@ -41,7 +41,7 @@ export interface CalibrationOptions {
   readonly maxTokens: number;
   readonly maxSequences: number;
   readonly adapter?: Adapter | null;
-  /** What could be shown solved before a question, and is not. */
+  /** Kind of solved examples that could be shown but are not. */
   readonly unshown?: Unshown | null;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
@@ -50,14 +50,14 @@ export interface CalibrationOptions {
 export interface Calibration {
   readonly tiers: readonly TierCalibration[];
   readonly recommended: Recommendation;
-  /** Why replies do not pass. */
+  /** Reasons why replies do not pass. */
   readonly failures: Failures;
   readonly replies: number;
   readonly seconds: number;
 }
 
 /**
- * Draws problems as the first iteration of a run with this seed does, none of the evaluation sets,
+ * Draws problems as the first iteration of a run with this seed does, without the evaluation sets,
  * and samples each several times.
  * @throws IsoproError TIER_UNKNOWN, ABORTED, and as OpenTask and Model
  */
@@ -140,10 +140,10 @@ export async function calibrate(
   return { tiers, recommended, failures, replies: done, seconds };
 }
 
-/** A run asks of every tier that is trained on, whichever were calibrated. */
+/** Names the training tiers that were not calibrated but that a run trains on. */
 function leftOut(all: readonly Tier[], chosen: readonly Tier[]): string[] {
   const others = all.filter((tier) => tier.trains && !chosen.includes(tier)).map(({ id }) => id);
   return others.length === 0
     ? []
-    : [`not looked at, and asked of by a run all the same: ${others.join(', ')}`];
+    : [`a run also trains on tiers that were not calibrated: ${others.join(', ')}`];
 }

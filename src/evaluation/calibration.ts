@@ -1,6 +1,6 @@
 /**
- * What a model makes of a task before it is trained on it: in which tiers there is something to
- * learn from, and with which settings.
+ * Shows how a model does on a task before training: which tiers it can learn from, and with which
+ * settings.
  */
 import { MORE_ROOM } from '../engine/context-overflow.js';
 import type { JudgedReply } from '../rollouts/answer.js';
@@ -11,12 +11,12 @@ import { isWellFormed } from '../tasks/verdict.js';
 import type { LongestReference } from './longest-reference.js';
 import { estimate, type PassAtKEstimate } from './pass-at-k.js';
 
-/** What is kept of a reply. */
+/** Data that is kept of a reply. */
 export interface CalibrationSample {
   readonly kind: VerdictKind;
   readonly formed: boolean;
   readonly finish: FinishReason;
-  /** Sampled, over all turns and in the longest of them; null where the back end does not count. */
+  /** Sampled tokens of all turns, and of the longest; null if the back end does not count them. */
   readonly tokens: number | null;
   readonly longest: number | null;
 }
@@ -43,29 +43,29 @@ export function calibrationSample({ judgement, rollout, earlier }: JudgedReply):
 }
 
 /**
- * `learn`: groups with passes and failures are common enough. Otherwise a loop learns little there:
- * `solved`, where most replies pass already; `too hard`, where hardly one does. `unknown`: no
- * problem has all its verdicts.
+ * `learn`: groups with passes and failures are common enough. Otherwise a run learns little:
+ * `solved` if most replies pass already, `too hard` if hardly any does. `unknown`: no problem has
+ * all its verdicts.
  */
 export type Advice = 'learn' | 'solved' | 'too hard' | 'unknown';
 
 export interface TierCalibration {
   readonly tier: string;
   readonly trains: boolean;
-  /** With as many verdicts as samples were asked for; every share is of these alone. */
+  /** Problems with a verdict on every sample; all shares are over these. */
   readonly problems: number;
-  /** Samples without a verdict, of all problems. */
+  /** Samples without a verdict, over all problems. */
   readonly none: number;
-  /** Samples that came to an end, and those that did not. */
+  /** Samples that finished, and samples that did not. */
   readonly replies: number;
   readonly missing: number;
-  /** A reply passes. */
+  /** Chance that a reply passes. */
   readonly passAt1: PassAtKEstimate;
-  /** One of all samples of a problem passes. */
+  /** Chance that one of all samples of a problem passes. */
   readonly passAtAll: PassAtKEstimate;
   /**
-   * Share of problems of whose samples some pass and some do not: what group-relative and rejection
-   * sampling learn from.
+   * Share of problems with both passing and failing samples, from which group-relative and
+   * rejection sampling learn.
    */
   readonly mixed: PassAtKEstimate;
   /** Share of replies whose strict reading succeeded, right or wrong. */
@@ -78,20 +78,20 @@ export interface TierCalibration {
 }
 
 export interface Recommendation {
-  /** To train on. */
+  /** Tiers to train on. */
   readonly tiers: readonly string[];
-  /** Of `run`; absent: its default will do. Null where no tier has anything to learn from. */
+  /** Settings of `run`; absent: the default. Null if no tier can be learned from. */
   readonly settings: {
     readonly samples: number;
     readonly rollouts: number;
     readonly maxTokens: number;
     readonly allocationFloor?: number;
   } | null;
-  /** Sentences for a reader, of what the figures say. */
+  /** Sentences that explain the figures. */
   readonly reasons: readonly string[];
 }
 
-/** Share of mixed groups from which a tier is worth training on. */
+/** Least share of mixed groups of a tier that is worth training on. */
 export const LEAST_MIXED = 0.1;
 /**
  * With as many samples a problem as this share of groups is mixed; more of them cost replies that
@@ -129,14 +129,14 @@ const passes = (group: CalibrationGroup): number =>
   decided(group).filter(({ kind }) => kind === 'pass').length;
 
 /**
- * Chance that of k samples drawn without replacement from those of a problem some pass and some do
- * not: unbiased, as pass@k is.
+ * Estimates, without bias, the chance that k samples drawn without replacement from those of a
+ * problem include passes and failures.
  * @param samples with a verdict, at least k
  */
 export const mixedAtK = (samples: number, passed: number, k: number): number =>
   Math.max(0, passAtK(samples, passed, k) + passAtK(samples, samples - passed, k) - 1);
 
-/** @param seconds that the replies of the tier took; null where they were not timed alone */
+/** @param seconds duration of the replies of the tier; null if it was not measured separately */
 export function calibrateTier(
   { id: tier, trains }: Pick<Tier, 'id' | 'trains'>,
   all: readonly CalibrationGroup[],
@@ -189,20 +189,20 @@ const ENOUGH_PROBLEMS = 32;
 
 const SHOW: Readonly<Record<Unshown, string>> = {
   rows: `first show the model what an answer looks like: ${SHOWING.rows}`,
-  problems: `where the task has solved examples, first show them: ${SHOWING.problems}`,
+  problems: `if the task has solved examples, show them first: ${SHOWING.problems}`,
 };
 
-/** What a calibration was made with, and what is known of its task. */
+/** Settings of a calibration, and facts about its task. */
 export interface Calibrated {
   /** Of each problem. */
   readonly samples: number;
   /** That a reply was allowed. */
   readonly maxTokens: number;
-  /** For which the context has room behind the longest of the prompts. */
+  /** Most tokens that fit in the context after the longest prompt. */
   readonly mostTokens: number;
-  /** Of problems whose right reply the task knows, held-out tiers included. */
+  /** Longest correct reply that the task knows, held-out tiers included. */
   readonly references: LongestReference;
-  /** What could be shown solved before a question, and was not. */
+  /** Kind of solved examples that could be shown but were not. */
   readonly unshown?: Unshown | null;
 }
 
@@ -212,24 +212,24 @@ const inSteps = (tokens: number): number => Math.ceil(tokens / TOKEN_STEP) * TOK
 function standing({ tier, advice, mixed, none, replies, missing }: TierCalibration): string {
   if (advice !== 'unknown')
     return `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`;
-  if (replies + missing === 0) return `${tier} is unknown: no problem of it could be drawn`;
+  if (replies + missing === 0) return `${tier} is unknown: no problem could be drawn from it`;
   return none > missing
     ? `${tier} is unknown: the verifier gave no verdict on ${none} of ${replies} replies`
-    : `${tier} is unknown: of no problem all replies came to an end`;
+    : `${tier} is unknown: no problem has a complete set of replies`;
 }
 
-/** What to do about tiers of which nothing is known. */
+/** Advice about tiers that are unknown. */
 function toKnow(unknown: readonly TierCalibration[]): string {
   const names = unknown.map(({ tier }) => tier).join(', ');
   if (unknown.some(({ none, missing }) => none > missing))
-    return `what there is to learn from in ${names} is not known: \`tasks verify\` says on which replies the verifier does not decide`;
+    return `it is not known whether ${names} can be learned from: \`tasks verify\` shows the replies that the verifier does not decide`;
   if (unknown.some(({ missing }) => missing > 0))
-    return `what there is to learn from in ${names} is not known: \`tasks calibrate\` takes the time that it needs`;
-  return `what there is to learn from in ${names} is not known: the evaluation sets keep its problems, or they have no room in the context`;
+    return `it is not known whether ${names} can be learned from: run \`tasks calibrate\`, which has no time limit`;
+  return `it is not known whether ${names} can be learned from: all problems are in the evaluation sets or do not fit in the context`;
 }
 
 /**
- * What to do where no tier is worth training on.
+ * Advice if no tier is worth training on.
  * @param crowded greatest share of a tier's episodes without room for their next turn
  */
 function instead(
@@ -242,20 +242,20 @@ function instead(
   if (unknown.length > 0) return toKnow(unknown);
   const none = 'no tier has enough mixed groups to learn from: ';
   const solved = trained.every(({ advice }) => advice === 'solved');
-  const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Else `;
+  const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Otherwise `;
   if (crowded >= MOSTLY)
     return (
-      `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, and what was to follow is not known: ` +
+      `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, so their outcome is unknown: ` +
       MORE_ROOM
     );
   const most = Math.max(...trained.map(({ truncated }) => truncated ?? 0));
   const more = moreTokens(calibrated);
   if (most >= MOSTLY && more > maxTokens)
     return (
-      `${none}${percent(most)} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ${show}` +
+      `${none}${percent(most)} of a tier's replies are cut off at ${maxTokens} tokens, so their outcome is unknown: ${show}` +
       `allow more, such as ${more}`
     );
-  return `${none}${show}take ${solved ? 'harder problems' : 'easier problems, or a larger model'}`;
+  return `${none}${show}use ${solved ? 'harder problems' : 'easier problems, or a larger model'}`;
 }
 
 const moreTokens = ({ maxTokens, mostTokens, references }: Calibrated): number =>
@@ -269,7 +269,7 @@ export function recommend(
   const { samples, maxTokens, mostTokens, references } = calibrated;
   const trained = tiers.filter(({ trains }) => trains);
   if (trained.length === 0)
-    return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
+    return { tiers: [], settings: null, reasons: ['all these tiers are held out of training'] };
   const learned = trained.filter(({ advice }) => advice === 'learn');
   const reasons = trained.filter(({ advice }) => advice !== 'learn').map(standing);
   const crowding = trained.map(({ tier }) => ({ tier, share: shareOf('context', tier, all) ?? 0 }));
@@ -280,18 +280,20 @@ export function recommend(
       (truncated ?? 0) + crowding[i]!.share < MOSTLY
     )
       reasons.push(
-        `${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`,
+        `${tier}: ${percent(format.mean)} of the replies are well-formed, so a run learns the form first`,
       );
   const reference = references.tokens ?? 0;
   if (reference > maxTokens)
-    reasons.push(`right replies have up to ${reference} tokens, and ${maxTokens} were allowed`);
+    reasons.push(
+      `correct replies have up to ${reference} tokens, but only ${maxTokens} were allowed`,
+    );
   if (reference > mostTokens)
     reasons.push(
-      `behind the longest prompt the context has room for ${mostTokens} tokens: right replies need a larger one`,
+      `after the longest prompt, the context has room for ${mostTokens} tokens: correct replies need a larger context`,
     );
   if (references.unread > 0)
     reasons.push(
-      `the right replies to ${references.unread} problems were not read, and may be longer`,
+      `the correct replies to ${references.unread} problems were not read and may be longer`,
     );
   for (const { tier, share } of crowding)
     if (share > CUT_OFF && (learned.length > 0 || share < MOSTLY))
@@ -306,7 +308,7 @@ export function recommend(
     );
     if (few.length > 0)
       reasons.push(
-        `${few[0]!.problems} problems a tier are few to say so: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
+        `${few[0]!.problems} problems per tier are too few to be sure: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
           'the groups may be mixed; `tasks calibrate` tries 64',
       );
     return {

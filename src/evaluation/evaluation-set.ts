@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import { frozenSet, SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
+import { seedOf } from '../tasks/seed.js';
 
-/** Problems to evaluate on, and what identifies them. */
+/** Problems to evaluate on, with their identity. */
 export interface EvaluationSet {
   readonly name: SetName;
-  /** `split`: rows of a data file that are kept from training. */
+  /** `split`: held-out rows of a data file. */
   readonly origin: 'frozen' | 'generated' | 'split';
-  /** SHA-256 of the committed file; null where there is none. */
+  /** SHA-256 of the committed file; null if there is none. */
   readonly file: string | null;
   readonly perTier: number;
   /** SHA-256 of the RFC 8785 list of the ids, in order. */
@@ -27,10 +27,10 @@ const SEED = 0x150n;
 const DRAWS = 8;
 
 /**
- * The first `perTier` problems of each tier of the task's committed set, or of the rows that a data
- * file keeps for it, or, for a task with neither, as many from a fixed seed: no question twice, and
- * the test set without the dev set's largest prefix.
- * @throws IsoproError INVALID_ARGUMENT where the committed set is smaller, EVALUATION_SET_CORRUPT,
+ * Returns the first `perTier` problems of each tier: of the committed set of the task, of the
+ * held-out rows of a data file, or else generated from a fixed seed. No question appears twice, and
+ * a generated test set excludes the whole dev set.
+ * @throws IsoproError INVALID_ARGUMENT if the committed set is smaller, EVALUATION_SET_CORRUPT,
  *   TASK_INVALID
  */
 export async function evaluationSet(
@@ -62,10 +62,7 @@ export async function evaluationSet(
   return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
 }
 
-/**
- * A sentence for each tier of which too few different problems could be generated. Rows are as many
- * as they are.
- */
+/** Returns a sentence for each tier with too few different generated problems. */
 export function shortTiers(
   { tiers }: Pick<OpenTask, 'tiers'>,
   { name, origin, perTier, problems }: EvaluationSet,
@@ -75,15 +72,14 @@ export function shortTiers(
     const found = problems.filter(({ tier }) => tier === id).length;
     if (found >= perTier) return [];
     return [
-      `tier ${id} has ${found === 0 ? `no ${name} problem, and is in no result` : `${found} ${name} problems, not ${perTier}`}: its ` +
-        `generator gave no more different ones${name === 'test' ? ` beside the ${SET_SIZE.dev} of the dev set` : ''}`,
+      `tier ${id} has ${found === 0 ? `no ${name} problem and is missing from all results` : `${found} ${name} problems instead of ${perTier}`}: its ` +
+        `generator gave no more different ones${name === 'test' ? `, apart from the ${SET_SIZE.dev} of the dev set` : ''}`,
     ];
   });
 }
 
 /**
- * All problems that are kept from training: the whole dev and test sets, however few of them a run
- * evaluates.
+ * Returns all problems that are kept out of training: the whole dev and test sets.
  * @throws TASK_*
  */
 export async function wholeSets(task: OpenTask): Promise<Problem[]> {
@@ -116,16 +112,7 @@ async function draw(
   for (const { id: tier } of task.tiers) {
     const before = problems.length;
     for (let sample = 0; sample < DRAWS * perTier && problems.length - before < perTier; sample++) {
-      const problem = await task.generate(
-        tier,
-        deriveSeed({
-          runSeed: SEED,
-          purpose: `${name} set`,
-          iteration: 0,
-          problemId: tier,
-          sample,
-        }),
-      );
+      const problem = await task.generate(tier, seedOf(SEED, `${name} set`, tier, sample));
       // a member that the prompt leaves out gives the same question another id
       const question = canonicalJson(
         (await (task.question?.(problem, 'plain') ??

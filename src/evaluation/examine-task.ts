@@ -1,11 +1,7 @@
-/**
- * What is wrong with a task that would be found out later, and cost more then: tried on a few
- * problems of each tier, without a run.
- */
+/** Finds faults of a task before a run does, on a few problems of each tier. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import {
   ExaminedVerdicts,
   GaveUp,
@@ -17,8 +13,9 @@ import { PASSES_EVERYTHING } from './task-warnings.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem, PromptStyle, TaskRows, Verdict } from '../tasks/task.js';
+import { seedOf } from '../tasks/seed.js';
 
-/** An `error` spoils a run; a `warning` is something to look at. */
+/** An `error` spoils a run; a `warning` deserves a look. */
 export interface TaskFinding {
   readonly severity: 'error' | 'warning';
   /** Stable across versions. */
@@ -57,18 +54,18 @@ export interface ExamineOptions {
   readonly style: PromptStyle;
   /** Problems of each tier, default 24. */
   readonly perTier?: number;
-  /** Whether prompts fit, and are rendered by a template of the model's own. */
+  /** Model for which prompts are measured; `template`: it has its own chat template. */
   readonly model?: {
     readonly model: Pick<Model, 'renderChats' | 'info'>;
     readonly template: boolean;
     readonly maxTokens: number;
   };
   readonly signal?: AbortSignal;
-  /** Verdicts that were found, of about so many. */
+  /** Called with the verdicts so far and their approximate total. */
   readonly onProgress?: ExaminingOptions['onProgress'];
 }
 
-/** That every problem is tried with: nothing, nonsense, its question. */
+/** Replies tried on every problem: empty, nonsense, the question. */
 const REPLIES = 3;
 /** Part of the problems that a policy passes from which it is said. */
 const EASY = 0.5;
@@ -83,8 +80,8 @@ const NUMBER_DRAWS = 200;
 const LEAST_LEAK = 4;
 
 /**
- * Tries generator, prompts and verifier of a task.
- * @throws IsoproError TASK_INVALID where a member returns something malformed, TASK_TIMEOUT,
+ * Tries the generator, prompts and verifier of a task.
+ * @throws IsoproError TASK_INVALID if a member returns something malformed, TASK_TIMEOUT,
  *   TEMPLATE_INVALID, ABORTED
  */
 export async function examineTask(
@@ -107,18 +104,7 @@ export async function examineTask(
     const drawn: Problem[] = [];
     for (let sample = 0; sample < perTier; sample++) {
       proceed();
-      drawn.push(
-        await task.generate(
-          tier,
-          deriveSeed({
-            runSeed: 0n,
-            purpose: 'examination',
-            iteration: 0,
-            problemId: tier,
-            sample,
-          }),
-        ),
-      );
+      drawn.push(await task.generate(tier, seedOf(0n, 'examination', tier, sample)));
     }
     problems.push(...drawn);
     if (trains && task.rows === undefined) await examineNumber(task, tier, style, find, proceed);
@@ -170,10 +156,7 @@ async function examineNumber(
   let twins: readonly [Problem, Problem] | null = null;
   for (let sample = 0; sample < NUMBER_DRAWS && asked.size < needed; sample++) {
     proceed();
-    const problem = await task.generate(
-      tier,
-      deriveSeed({ runSeed: 0n, purpose: 'number', iteration: 0, problemId: tier, sample }),
-    );
+    const problem = await task.generate(tier, seedOf(0n, 'number', tier, sample));
     const prompt = (await task.prompt(problem, style)).map(({ content }) => content).join('\n');
     problems.add(problem.id);
     const other = asked.get(prompt);
@@ -189,15 +172,15 @@ async function examineNumber(
     find(
       'error',
       'same-prompt',
-      `tier ${tier}: two problems have one prompt and two right answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the ` +
-        'prompt does not say what the answer depends on',
+      `tier ${tier}: two problems have the same prompt but different correct answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the ` +
+        'prompt leaves out something that the answer depends on',
     );
   if (asked.size >= needed) return;
   find(
     'warning',
     'few-problems',
     `tier ${tier}: ${NUMBER_DRAWS} draws gave ${problems.size} different problems and ${asked.size} different prompts; ${needed} are ` +
-      `kept for evaluation, and more are needed to train on${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
+      `held out for evaluation, and training needs more${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
   );
 }
 
@@ -276,7 +259,7 @@ async function examineVerdicts(
       find(
         share(questions!) >= EASY ? 'error' : 'warning',
         'passes-question',
-        `the question said back passes on ${percent(share(questions!))}`,
+        `repeating the question passes on ${percent(share(questions!))} of the problems`,
       );
   }
   const wrong = references!.filter(({ kind }) => kind === 'fail');
@@ -284,7 +267,7 @@ async function examineVerdicts(
     find(
       'error',
       'refuses-reference',
-      `${wrong.length} of ${references!.length} replies that the task itself calls right fail: ` +
+      `${wrong.length} of ${references!.length} replies that the task itself gives as correct fail: ` +
         `${wrong[0]!.violations[0]?.detail ?? 'without a violation'}`,
     );
   const hopeless = task.tiers.filter(({ id }) => !passing.has(id)).map(({ id }) => id);
@@ -294,8 +277,8 @@ async function examineVerdicts(
       'passes-nothing',
       `${hopeless.length < task.tiers.length ? `tier ${hopeless.join(', ')}: ` : ''}no reply that was tried passes, ${
         answers!.length > 0
-          ? "not the rows' own answers either: does the check want something else of a reply?"
-          : 'of a policy or of the task; a referenceReply or a policy that passes would show that one can'
+          ? "not even the rows' own answers: does the check expect something else?"
+          : 'neither from a policy nor from the task; add a referenceReply or a policy that passes'
       }`,
     );
   if (leaks.length > 0)
@@ -366,15 +349,15 @@ function examineRows({ rows }: OpenTask, find: Find): void {
       'warning',
       'duplicates',
       rows.duplicates === 1
-        ? '1 row says again what another one says, and is left out'
-        : `${rows.duplicates} rows say again what other ones say, and are left out`,
+        ? '1 row repeats another row and is left out'
+        : `${rows.duplicates} rows repeat other rows and are left out`,
     );
   const { rows: near, heldOut, example } = rows.nearDuplicates();
   if (example !== null)
     find(
       'warning',
       'near-duplicates',
-      `${near} of the ${heldOut} held-out rows are nearly one that is trained on, such as rows ${example.heldOut} and ${example.train}`,
+      `${near} of the ${heldOut} held-out rows nearly repeat a training row, such as rows ${example.heldOut} and ${example.train}`,
     );
 }
 
@@ -396,7 +379,7 @@ async function examineLengths(
     find(
       'warning',
       'no-chat-template',
-      'the model has no chat template: it was made to continue text, and is asked in ChatML',
+      'the model has no chat template: it was made to continue text, so its prompts are in ChatML',
     );
   // rows are all known, and each of them is asked some time
   const asked = task.rows === undefined ? problems : allRows(task, task.rows);
@@ -409,8 +392,8 @@ async function examineLengths(
     find(
       'error',
       'too-long',
-      `${long} of ${asked.length} prompts leave no room for ${maxTokens} tokens of a reply in the ${trainedContext} of the model; ` +
-        `the longest has ${longest} and begins ${quoted(conversations[lengths.indexOf(longest)]!.at(-1)!.content)}`,
+      `${long} of ${asked.length} prompts leave no room for a reply of ${maxTokens} tokens in the model's context of ${trainedContext}; ` +
+        `the longest has ${longest} tokens and begins ${quoted(conversations[lengths.indexOf(longest)]!.at(-1)!.content)}`,
     );
   return longest;
 }

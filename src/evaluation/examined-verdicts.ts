@@ -1,5 +1,6 @@
-/** Verdicts for an examination of a task, which ends soon where its verifier does not. */
+/** Verdicts for the examination of a task; it ends early if the verifier hangs. */
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import type { OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
 import { isLost } from '../tasks/verdict.js';
 
@@ -8,7 +9,7 @@ export const NONSENSE = 'qwzx 8191 vbnj';
 /** Each lost verdict takes the whole time that a verifier may have, or a new thread. */
 const MOST_LOST = 3;
 
-/** Too many verdicts were lost: the rest is not tried. */
+/** Thrown when too many verdicts were lost to continue. */
 export class GaveUp extends Error {}
 
 export interface ExaminingOptions {
@@ -56,9 +57,7 @@ export class ExaminedVerdicts {
     return this.#noted(
       problem,
       `the reply ${quoted(text)}`,
-      async () =>
-        (await this.#task.judge(problem, text, 'stop', signal === undefined ? {} : { signal }))
-          .verdict,
+      async () => (await this.#task.judge(problem, text, 'stop', given({ signal }))).verdict,
     );
   }
 
@@ -66,7 +65,7 @@ export class ExaminedVerdicts {
   applyPolicy(policy: string, problem: Problem): Promise<Verdict> {
     const { signal } = this.#options;
     return this.#noted(problem, `the answer of the policy ${policy}`, () =>
-      this.#task.applyPolicy(policy, problem, signal === undefined ? {} : { signal }),
+      this.#task.applyPolicy(policy, problem, given({ signal })),
     );
   }
 
@@ -86,7 +85,7 @@ export class ExaminedVerdicts {
     const rest = this.#lost >= MOST_LOST ? '; nothing else was tried' : '';
     return [...this.#undecided.values()].map(
       ({ count, reason, problem, tried }) =>
-        `${count} of the replies that were tried ${count === 1 ? 'has' : 'have'} no verdict, ${count === 1 ? '' : 'the first '}${tried} ` +
+        `${count} of the replies tried ${count === 1 ? 'has no verdict:' : 'have no verdict; the first is'} ${tried} ` +
         `to problem ${problem.id.slice(0, 12)} of tier ${problem.tier}: ${reason}${rest}`,
     );
   }
@@ -98,7 +97,7 @@ export class ExaminedVerdicts {
     const verdict = await ask();
     const lost = this.#lost + Number(isLost(verdict));
     const note =
-      lost === 0 ? undefined : `${lost} without a verdict, at ${MOST_LOST} no more are tried`;
+      lost === 0 ? undefined : `${lost} without a verdict; the examination ends at ${MOST_LOST}`;
     onProgress?.(++this.#done, Math.max(this.#done, this.#total), note);
     if (verdict.kind !== 'none') return verdict;
     const reason = verdict.reason ?? 'no reason';

@@ -22,7 +22,7 @@ const promptTokens = async (
 ): Promise<number> => model.renderChat(await task.prompt(problem, style)).tokenIds.length;
 
 /**
- * A sentence where a problem's prompt leaves no room for a whole reply, which names it; else null.
+ * Returns a sentence that names a problem whose prompt leaves no room for a whole reply; else null.
  */
 export async function tooLong(problem: Problem, asking: Asking): Promise<string | null> {
   const { model, task, style, maxTokens } = asking;
@@ -34,8 +34,8 @@ export async function tooLong(problem: Problem, asking: Asking): Promise<string 
 }
 
 /**
- * What training does not draw: problems of evaluation sets, and those whose prompts leave no room
- * in the context for a whole reply.
+ * Problems that training does not draw: those of evaluation sets, and those whose prompts leave no
+ * room in the context for a whole reply.
  */
 export class Undrawn {
   readonly #heldOut: HeldOutProblems;
@@ -49,7 +49,7 @@ export class Undrawn {
   }
 
   /**
-   * Why a problem is not drawn; null where it is.
+   * Returns why a problem is not drawn; null if it may be.
    * @throws as OpenTask.prompt and Model.promptIdentities
    */
   async find(problem: Problem): Promise<'id' | 'prompt' | 'context' | null> {
@@ -59,17 +59,17 @@ export class Undrawn {
     if (sentence === null) return null;
     if (!this.#tooLong.has(problem.tier)) {
       this.#tooLong.set(problem.tier, sentence);
-      this.#options.onTooLong?.(`${sentence}: it is not drawn, nor are others like it`);
+      this.#options.onTooLong?.(`${sentence}; this problem and others like it are not used`);
     }
     return 'context';
   }
 
-  /** Tokens that a reply to a problem may have. */
+  /** Returns the most tokens of a reply to a problem. */
   async roomFor(problem: Problem): Promise<number> {
     return contextOf(this.#options.model.limits) - (await promptTokens(problem, this.#options));
   }
 
-  /** A sentence for each tier of which problems had no room, by its id. */
+  /** Sentences by id of the tier, for tiers with problems that did not fit. */
   get tooLong(): ReadonlyMap<string, string> {
     return this.#tooLong;
   }

@@ -1,4 +1,4 @@
-/** What the examples in a table of failures were asked, and what would have been right. */
+/** Adds questions and correct replies to the examples in a table of failures. */
 import { IsoproError } from '../errors.js';
 import {
   shortenedReply,
@@ -61,7 +61,7 @@ async function rightReply(
   }
 }
 
-/** @param problems those that were asked @throws as OpenTask.prompt */
+/** @param problems problems of the evaluation @throws as OpenTask.prompt */
 export async function withQuestions(
   { rows, ...counted }: Failures,
   task: OpenTask,

@@ -1,20 +1,18 @@
-/**
- * Solved examples before the question: what a model does that is told how, without any training.
- */
+/** Solved examples before the question, to measure a model without training. */
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import { seedOf } from '../tasks/seed.js';
 
 export interface FewShot {
-  /** Examples, each a user's question with its answer. */
+  /** Number of examples, each a question with its answer. */
   readonly count: number;
-  /** They are drawn from it and the problem's id. */
+  /** Seed of the draws, combined with the id of the problem. */
   readonly seed: bigint;
 }
 
 /**
- * What each problem is asked with.
- * @throws IsoproError INVALID_ARGUMENT, at the first problem, where the task has no solved examples
+ * Returns a function that makes the prompt of a problem.
+ * @throws IsoproError INVALID_ARGUMENT, at the first problem, if the task has no solved examples
  */
 export function promptsOf(
   task: Pick<OpenTask, 'id' | 'prompt' | 'fewShot'>,
@@ -24,18 +22,12 @@ export function promptsOf(
   if (fewShot === undefined) return (problem) => task.prompt(problem, style);
   const { count, seed: runSeed } = fewShot;
   return async (problem) => {
-    const seed = deriveSeed({
-      runSeed,
-      purpose: 'few-shot',
-      iteration: 0,
-      problemId: problem.id,
-      sample: 0,
-    });
+    const seed = seedOf(runSeed, 'few-shot', problem.id);
     const examples = await task.fewShot(problem, style, count, seed);
     if (examples === null)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${task.id} has no solved examples, so that few-shot cannot be measured`,
+        `${task.id} has no solved examples, so few-shot cannot be measured`,
       );
     return [...examples, ...(await task.prompt(problem, style))];
   };

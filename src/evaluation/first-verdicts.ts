@@ -1,14 +1,11 @@
-/**
- * A verifier that decides none of the first replies decides none at all: what follows would cost
- * time and say nothing.
- */
+/** Ends an evaluation early if the verifier decides none of the first replies. */
 import { IsoproError } from '../errors.js';
 import type { Reason } from '../tasks/failures.js';
 
 /** Verdicts that are waited for. */
 export const FIRST_VERDICTS = 32;
 
-/** What most of them say, of as many the first. */
+/** Returns the most common reason; the first of equals. */
 export function commonestReason(undecided: readonly Reason[]): string {
   const counts = new Map<string, number>();
   for (const { why } of undecided) {

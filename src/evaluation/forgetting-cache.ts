@@ -62,12 +62,12 @@ export function readHalf(
   try {
     read = file.parse(JSON.parse(text));
   } catch (cause) {
-    throw corrupt('it is no kept measurement, or part of one', cause);
+    throw corrupt('it is not a saved measurement, or it is incomplete', cause);
   }
   const { sha256, measured } = read;
-  if (sha256 !== digest(measured)) throw corrupt('its digest is not that of what it says');
+  if (sha256 !== digest(measured)) throw corrupt('its digest does not match its content');
   if (measured.english.length > paragraphs || measured.replies.length > prompts)
-    throw corrupt('it has more texts than are measured');
+    throw corrupt('it holds more texts than are measured');
   for (const [i, { tokenIds }] of measured.replies.entries()) {
     const strange = tokenIds.find((id) => id >= vocabulary);
     if (strange !== undefined)
@@ -119,7 +119,7 @@ export class KeptHalf {
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
       onNotice(
-        `what was kept of an earlier measurement of forgetting is measured anew: ${error.message} (${error.code})`,
+        `a saved measurement of forgetting is discarded and measured again: ${error.message} (${error.code})`,
       );
     }
   }
@@ -159,7 +159,7 @@ export class KeptHalf {
       if (!(error instanceof IsoproError) && (error as NodeJS.ErrnoException).code === undefined)
         throw error;
       this.#onNotice(
-        `the measurement of forgetting is not kept for the case of an interruption: ${(error as Error).message}`,
+        `the measurement of forgetting cannot be saved, so an interruption would lose it: ${(error as Error).message}`,
       );
     }
     this.#since = performance.now();

@@ -9,9 +9,10 @@ import type { Adapter } from '../engine/adapter.js';
 import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
+import { given } from '../given.js';
 import { FORGETTING_SET, type ScoredText } from '../statistics/index.js';
 import { KeptHalf, type Half } from './forgetting-cache.js';
+import { seedOf } from '../tasks/seed.js';
 
 /** 20,101 bytes in 32 paragraphs, and 200 prompts, one a line. */
 const SHA256 = {
@@ -44,7 +45,7 @@ const CHUNK = 32;
 
 const FOLDER = new URL('../../../assets/forgetting/', import.meta.url);
 
-/** @throws IsoproError EVALUATION_SET_CORRUPT where the file is not the committed one */
+/** @throws IsoproError EVALUATION_SET_CORRUPT if the file is not the committed one */
 export function readForgettingText(name: keyof typeof SHA256, folder: URL = FOLDER): string {
   const file = `forgetting/${name}.txt`;
   let bytes: Buffer;
@@ -71,20 +72,20 @@ export interface ScoredReply extends ScoredText {
 }
 
 export interface ForgettingMeasurement {
-  /** By paragraph, each after the token that begins a text, or after a line feed. */
+  /** Scores by paragraph, each after the BOS token or a line feed. */
   readonly english: readonly ScoredText[];
-  /** By prompt. */
+  /** Scores by prompt. */
   readonly replies: readonly ScoredReply[];
 }
 
 export interface ForgettingOptions {
-  /** General prompts, the first so many that the context has room for. Default: all 200. */
+  /** Number of general prompts, the first that fit in the context. Default: all 200. */
   readonly prompts?: number;
-  /** Paragraphs, the first so many. Default: all 32, or with fewer prompts in proportion. */
+  /** Number of paragraphs. Default: all 32, or in proportion with fewer prompts. */
   readonly paragraphs?: number;
   /**
-   * One for each prompt, scored in place of what the base would say here: a log's, which another
-   * machine may sample otherwise.
+   * Replies of a log, one per prompt, scored instead of those that the base would sample here:
+   * another machine may sample others.
    */
   readonly replies?: readonly (readonly number[])[];
   /**
@@ -93,19 +94,19 @@ export interface ForgettingOptions {
    * adapter besides. Not together with `replies`.
    */
   readonly kept?: { readonly base: string; readonly adapter?: string };
-  /** Part of the adapter's strength. Default 1; with another one its half is not kept. */
+  /** Strength of the adapter, default 1; its half is saved only at 1. */
   readonly strength?: number;
-  /** Measure no replies. */
+  /** Measure no replies, only the English. */
   readonly englishOnly?: boolean;
-  /** Of files that cannot be used or written: the measurement goes on without them. */
+  /** Called about files that cannot be used or written; the measurement continues without them. */
   readonly onNotice?: (text: string) => void;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
 /**
- * General prompts on which a run of so many tokens measures, so that the measure of a small run
- * takes a small part of it.
+ * Returns the number of general prompts for a run with this many rollout tokens, so that measuring
+ * takes a small part of the run.
  */
 export const promptsForRun = (rolloutTokens: number): number =>
   Math.min(GENERAL_PROMPTS, Math.max(LEAST_PROMPTS, Math.ceil(rolloutTokens / TOKENS_PER_PROMPT)));
@@ -113,7 +114,7 @@ export const promptsForRun = (rolloutTokens: number): number =>
 const paragraphsFor = (prompts: number): number =>
   Math.ceil((PARAGRAPHS * prompts) / GENERAL_PROMPTS);
 
-/** Texts that are gone through: each under the base and under the adapter. */
+/** Returns the number of texts to score, each under the base and under the adapter. */
 export const forgettingTextCount = (prompts: number): number =>
   2 * (prompts + paragraphsFor(prompts));
 
@@ -132,8 +133,8 @@ function commonBeginning(all: readonly Int32Array[]): Int32Array {
 }
 
 /**
- * Token ids of what is scored: the first paragraphs, each as far as the context has room for it,
- * and the first prompts whose replies it has room for, under the chat template.
+ * Returns the token ids of the texts to score: the first paragraphs, each cut to the context, and
+ * the first prompts whose replies fit, under the chat template.
  * @param paragraphs default: all 32, or with fewer prompts in proportion
  * @throws IsoproError EVALUATION_SET_CORRUPT
  */
@@ -163,7 +164,7 @@ export function forgettingTexts(
 }
 
 /**
- * Leaves the model with the adapter as its own.
+ * Measures forgetting, and leaves the adapter set on the model.
  * @param adapter null: the bare base, compared with itself
  * @throws IsoproError EVALUATION_SET_CORRUPT, CONTEXT_OVERFLOW, NUMERIC_FAILURE, ABORTED
  */
@@ -173,7 +174,7 @@ export async function measureForgetting(
   options: ForgettingOptions = {},
 ): Promise<ForgettingMeasurement> {
   const {
-    replies: given,
+    replies: logged,
     kept,
     strength = 1,
     englishOnly = false,
@@ -181,7 +182,7 @@ export async function measureForgetting(
     onProgress,
     onNotice,
   } = options;
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   const begin = beginning(model);
   const { paragraphs, prompts } = forgettingTexts(model, options.prompts, options.paragraphs);
   const rendered = englishOnly ? [] : prompts;
@@ -191,7 +192,7 @@ export async function measureForgetting(
     prompts: prompts.length,
     vocabulary: model.info.vocabularySize,
   };
-  const base = new KeptHalf(given === undefined ? kept?.base : undefined, texts, onNotice);
+  const base = new KeptHalf(logged === undefined ? kept?.base : undefined, texts, onNotice);
   const measuredOf = ({ measured: { english, replies } }: KeptHalf): number =>
     english.length + (englishOnly ? 0 : replies.length);
   const total = 2 * (paragraphs.length + rendered.length);
@@ -231,12 +232,12 @@ export async function measureForgetting(
   try {
     await model.setAdapter(null);
     await scoreEnglish(base);
-    if (given === undefined) await sampleReplies(model, rendered, base, cancelling, tick);
-    else await scoreReplies(base, given);
+    if (logged === undefined) await sampleReplies(model, rendered, base, cancelling, tick);
+    else await scoreReplies(base, logged);
     await base.keep();
     const replies = englishOnly ? [] : base.measured.replies.map(({ tokenIds }) => tokenIds);
     await model.setAdapter(adapter, strength);
-    const keeps = given === undefined && strength === 1;
+    const keeps = logged === undefined && strength === 1;
     adapted = new KeptHalf(
       keeps ? kept?.adapter : undefined,
       englishOnly ? texts : { ...texts, replies },
@@ -278,15 +279,7 @@ async function sampleReplies(
   for (let from = half.wholeGroups(CHUNK); from < rendered.length; from += CHUNK) {
     const prompts = rendered.slice(from, from + CHUNK).map((tokenIds, i) => ({
       tokenIds,
-      seeds: [
-        deriveSeed({
-          runSeed: SEED,
-          purpose: 'forgetting',
-          iteration: 0,
-          problemId: String(from + i),
-          sample: 0,
-        }),
-      ],
+      seeds: [seedOf(SEED, 'forgetting', String(from + i))],
     }));
     const sampling = { temperature: 1, topP: 1 };
     const request = {

@@ -1,33 +1,29 @@
 import type { Backend, Reply } from '../backends/backend.js';
 import { summarise, SUMMARY_SEED, type Outcome, type Summary } from '../statistics/index.js';
-import type { FinishReason, OpenTask, Problem } from '../tasks/task.js';
-import type { Failures } from '../tasks/failures.js';
-import { sampleAndJudge, type EvaluationOptions } from './answers.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
+import {
+  sampleAndJudge,
+  type EvaluationOptions,
+  type JudgedAnswer,
+  type JudgedAnswers,
+} from './answers.js';
 
 /** Verdict on the greedy answer to one problem. */
-export interface GreedyOutcome extends Outcome {
-  readonly problemId: string;
-  readonly why: readonly string[];
+export interface GreedyOutcome extends Outcome, Pick<JudgedAnswer, 'why' | 'finish' | 'tokens'> {
   readonly formed: boolean;
-  readonly finish: FinishReason;
-  /** Sampled; null where the back end does not count. */
-  readonly tokens: number | null;
+  readonly problemId: string;
 }
 
-export interface GreedyEvaluation {
+export interface GreedyEvaluation extends Omit<JudgedAnswers, 'judged'> {
   /** In the order of the problems. */
   readonly outcomes: readonly GreedyOutcome[];
   readonly summary: Summary;
-  readonly failures: Failures;
-  /** Null where the back end does not count. */
-  readonly promptTokens: number | null;
-  readonly sampledTokens: number | null;
 }
 
 /**
- * Greedy answers to every problem, each judged by the task; an answer that is cut off fails, a
- * verdict that could not be found is `none` and in no denominator. A local model's verdicts depend
- * on model, adapter, problems, options and the machine's arithmetic, on no seed.
+ * Evaluates greedy answers to every problem. An answer that is cut off fails; a verdict `none` is
+ * in no denominator. With a local model, verdicts depend on the model, adapter, problems, options
+ * and the arithmetic of the machine, not on a seed.
  * @throws IsoproError BACKEND_INCAPABLE, BACKEND_REPLY_INVALID, ABORTED; what the back end throws
  */
 export async function evaluateGreedy<R extends Reply>(

@@ -2,9 +2,8 @@ import type { Model } from '../engine/model.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 
 /**
- * What training may not see: problems of evaluation sets, by their ids and by the tokens that the
- * model reads of them. A member that the prompt leaves out gives a problem another id, and the
- * model the same question.
+ * Problems that training must not see, by their ids and by the tokens of their prompts. A member
+ * that the prompt leaves out changes the id but not the question.
  */
 export class HeldOutProblems {
   readonly #identitiesOf: (problems: readonly Problem[]) => Promise<string[]>;
@@ -35,7 +34,7 @@ export class HeldOutProblems {
   }
 
   /**
-   * By what a problem is one of these; null where it is none.
+   * Returns how a problem matches one of these; null if it does not.
    * @throws as OpenTask.prompt and Model.promptIdentities
    */
   async find(problem: Problem): Promise<'id' | 'prompt' | null> {

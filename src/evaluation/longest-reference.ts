@@ -10,12 +10,12 @@ export interface LongestReference {
    * Of those that were read, the token that ends a reply included; null where the task knows none.
    */
   readonly tokens: number | null;
-  /** Problems whose reply was not read, since time ran out or the task's code failed. */
+  /** Problems whose reply was not read because time ran out or the code of the task failed. */
   readonly unread: number;
 }
 
 /**
- * Tokens of the longest right reply that the task knows to these problems.
+ * Measures the longest correct reply that the task knows for these problems.
  * @throws IsoproError ABORTED
  */
 export async function longestReference(
@@ -30,7 +30,8 @@ export async function longestReference(
   let tokens: number | null = null;
   let failed = 0;
   for (const [i, problem] of problems.entries()) {
-    if (signal?.aborted === true) throw abortError('reading right replies was cancelled', signal);
+    if (signal?.aborted === true)
+      throw abortError('reading the reference replies was cancelled', signal);
     if (performance.now() - started > BUDGET_MS)
       return { tokens, unread: failed + problems.length - i };
     try {

@@ -12,22 +12,23 @@ import {
   type Stratum,
   type Summary,
 } from '../statistics/index.js';
-import type { Failures } from '../tasks/failures.js';
 import type { OpenTask, Problem, Tier, VerdictKind } from '../tasks/task.js';
-import { sampleAndJudge, type EvaluationOptions, type JudgedAnswer } from './answers.js';
+import {
+  sampleAndJudge,
+  type EvaluationOptions,
+  type JudgedAnswer,
+  type JudgedAnswers,
+  type Sampling,
+} from './answers.js';
 import { commonest, meanLogprob, mostLikely } from './reply-selection.js';
 
-export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptions<R> {
-  /** Samples of each problem. */
-  readonly samples: number;
-  readonly temperature: number;
-  readonly seed: bigint;
-  /** Ascending, none above `samples`. */
+export interface PassAtKOptions<R extends Reply = Reply> extends EvaluationOptions<R>, Sampling {
+  /** Values of k in ascending order, none above `samples`. */
   readonly ks: readonly number[];
 }
 
-export interface PassAtKEvaluation {
-  /** In the order of the problems; `samples` counts those with a verdict. */
+export interface PassAtKEvaluation extends Omit<JudgedAnswers, 'judged'> {
+  /** Counts by problem, in their order; `samples` counts those with a verdict. */
   readonly problems: readonly {
     readonly problemId: string;
     readonly tier: string;
@@ -40,33 +41,28 @@ export interface PassAtKEvaluation {
    */
   readonly passAtK: Readonly<Record<string, PassAtKSummary>>;
   readonly none: number;
-  /** Of all samples. */
-  readonly failures: Failures;
   /**
-   * Share of the samples whose strict reading succeeded, of those with a verdict: a problem counts
-   * with the mean of its samples.
+   * Share of the samples with a verdict whose strict reading succeeded; each problem counts with
+   * the mean of its samples.
    */
   readonly format: PassAtKSummary;
-  /** Pass@k under the most lenient reading, where it was asked for and the task has one. */
+  /** Pass@k under the most lenient reading, if it was asked for and the task has one. */
   readonly lenientPassAtK?: Readonly<Record<string, PassAtKSummary>>;
   /**
-   * One of the samples for each problem, chosen without the verifier: of as many tokens as pass@k
-   * of all samples.
+   * Accuracy of one sample per problem, chosen without the verifier; it costs as many tokens as
+   * pass@k of all samples.
    */
   readonly chosen: {
-    /** The first with the commonest answer. */
+    /** First sample with the most common answer. */
     readonly majority: Summary;
     /**
-     * The complete one with the highest mean token log-probability; null where the back end gives
-     * none.
+     * Complete sample with the highest mean log-probability per token; null if the back end returns
+     * no log-probabilities.
      */
     readonly bestOfK: Summary | null;
   };
-  /** Of a task whose verdicts have figures; a problem counts with the mean of its samples. */
+  /** For verdicts with scores or forecasts; a problem counts with the mean of its samples. */
   readonly measures?: Measures;
-  /** Null where the back end does not count. */
-  readonly promptTokens: number | null;
-  readonly sampledTokens: number | null;
 }
 
 export interface PassAtKEstimate {
@@ -87,7 +83,7 @@ export interface PassAtKSummary extends PassAtKEstimate {
   readonly byTier: Dictionary<PassAtKEstimate>;
 }
 
-/** Mean of fractions with its interval; null without any. */
+/** Estimates the mean of fractions with its interval; null without values. */
 export function estimate(strata: readonly Stratum[]): PassAtKEstimate {
   const n = strata.reduce((sum, { values }) => sum + values.length, 0);
   if (strata.length === 0 || strata.some(({ values }) => values.length === 0))
@@ -146,9 +142,9 @@ const countsOf = (
   });
 
 /**
- * Several answers to each problem at a temperature, and from them the unbiased chance that one of k
- * passes (Chen et al. 2021, §2.1), which is a ceiling: choosing the right answer among k needs the
- * verifier. Beside it what choosing without one gives.
+ * Samples several answers to each problem and estimates, without bias, the chance that one of k
+ * passes (Chen et al. 2021, §2.1). This is an upper bound, since choosing the right answer needs
+ * the verifier; the accuracy of choosing without it is reported too.
  * @throws IsoproError as evaluateGreedy
  */
 export async function evaluatePassAtK<R extends Reply>(

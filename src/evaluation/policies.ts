@@ -11,11 +11,11 @@ import {
 } from '../statistics/index.js';
 import type { JudgeOptions, OpenTask, Problem, VerdictKind } from '../tasks/task.js';
 
-/** What is kept of a verdict on a policy's answer. */
+/** Part of a verdict on the answer of a policy that is kept. */
 export type PolicyVerdict = { readonly kind: VerdictKind } & Figures;
 
 /**
- * Verdicts on the task's trivial policies, by policy in the order of the problems.
+ * Judges the trivial policies of the task; verdicts by policy, in the order of the problems.
  * @throws IsoproError TASK_INVALID, ABORTED
  */
 export async function judgePolicies(
@@ -33,7 +33,7 @@ export async function judgePolicies(
   return verdicts;
 }
 
-/** @param figures those that are measured; default: those that any policy's verdict has */
+/** @param figures figures to measure; default: those that any verdict of a policy has */
 export function summarisePolicies(
   verdicts: Dictionary<readonly PolicyVerdict[]>,
   problems: readonly Problem[],
@@ -51,8 +51,8 @@ export function summarisePolicies(
 }
 
 /**
- * Accuracy of the task's trivial policies on given problems: what a model must exceed there to have
- * learned anything.
+ * Measures the accuracy of the trivial policies of the task on given problems. A model must exceed
+ * it to have learned anything.
  */
 export const evaluatePolicies = async (
   task: OpenTask,

@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto';
 import { createTrainer, type TrainSequence } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { Random } from '../random.js';
 
 /**
- * What a forward and a backward pass over the probe batch give with exactly the weights of one
+ * Result of a forward and a backward pass over the probe batch with exactly the weights of one
  * adapter file.
  */
 export interface ProbeMeasurement {
@@ -68,7 +69,7 @@ export async function measureProbe({
   threads = 0,
   signal,
 }: ProbeRequest): Promise<ProbeMeasurement> {
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   // the file brings its own modules and ranks; what the trainer is made with is replaced
   await using trainer = await createTrainer(
     { path: modelPath },

@@ -1,13 +1,13 @@
-/** One of several replies to the same question, chosen without the verifier. */
+/** Chooses one of several replies to the same question without the verifier. */
 import type { FinishReason, OpenTask, Problem } from '../tasks/task.js';
 
-/** Per token of a reply, nats. */
+/** Returns the mean log-probability per token of a reply, in nats. */
 export const meanLogprob = ({ logprobs }: { readonly logprobs: Float32Array }): number =>
   logprobs.length === 0
     ? -Infinity
     : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
 
-/** The complete reply that is likeliest by the token; the first of equals. */
+/** Returns the complete reply with the highest likelihood; the first of equals. */
 export function mostLikely<R extends { readonly finish: FinishReason }>(
   replies: readonly R[],
   likelihoodOf: (reply: R) => number,
@@ -18,7 +18,7 @@ export function mostLikely<R extends { readonly finish: FinishReason }>(
   );
 }
 
-/** The first reply with the commonest answer; the first reply where none can be read. */
+/** Returns the first reply with the most common answer; the first reply if none can be read. */
 export async function commonest<R extends { readonly finish: FinishReason; readonly text: string }>(
   problem: Problem,
   replies: readonly R[],

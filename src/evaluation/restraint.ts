@@ -1,7 +1,7 @@
-/** How strong an adapter may be where a limit is set to what it forgets. */
+/** Strength of an adapter under a limit on what it forgets. */
 
 export interface Restraint {
-  /** Nats a token of held-out English that the adapter may lose: fewer than these. */
+  /** Nats per token of held-out English that the adapter must lose less than. */
   readonly limit: number;
   /** Part of its strength at which the adapter is submitted: W + strength s B A. */
   readonly strength: number;
@@ -50,21 +50,21 @@ export async function restrain(
 }
 
 /**
- * What is wrong with a restraint that a run reports; null where it is what the search makes of the
- * losses that it says it found.
+ * Returns the fault of a restraint that a run reports; null if it follows from the losses reported
+ * with it.
  */
 export function restraintFault({ limit, strength, tried }: Restraint): string | null {
   const asking = search(limit);
   let asked = asking.next();
   for (const each of tried) {
     if (asked.done === true)
-      return `${each.strength} of its strength was tried, though ${asked.value} was found`;
+      return `strength ${each.strength} was tried after ${asked.value} had been found`;
     if (asked.value !== each.strength)
-      return `${each.strength} of its strength was tried, and not ${asked.value}`;
+      return `strength ${each.strength} was tried instead of ${asked.value}`;
     asked = asking.next(each.lost);
   }
-  if (asked.done !== true) return `${asked.value} of its strength was not tried`;
+  if (asked.done !== true) return `strength ${asked.value} was not tried`;
   return strength === asked.value
     ? null
-    : `the strength is ${strength}, and what was tried gives ${asked.value}`;
+    : `the strength is ${strength}, but the measured losses give ${asked.value}`;
 }

@@ -1,16 +1,14 @@
-/**
- * What a person should know of a task before a model is trained on it, found in moments on problems
- * that are at hand: each a sentence.
- */
+/** Quick warnings about a task before a model is trained on it. */
+import { given } from '../given.js';
 import type { OpenTask, PromptStyle } from '../tasks/task.js';
 import { shortTiers, type EvaluationSet } from './evaluation-set.js';
 import { NONSENSE } from './examined-verdicts.js';
 
-/** Of each tier. */
+/** Problems tried per tier. */
 const TRIED = 3;
 
 export const PASSES_EVERYTHING =
-  'the empty reply, nonsense and the question said back all pass, on every problem';
+  'the empty reply, nonsense and the repeated question all pass on every problem';
 
 export interface WarnedOptions {
   readonly style: PromptStyle;
@@ -27,7 +25,7 @@ export async function taskWarnings(
   return [
     ...(everything
       ? [
-          `The verifier passes everything that was tried: ${PASSES_EVERYTHING}. Nothing is learned from it, and nothing measured`,
+          `The verifier passes everything that was tried: ${PASSES_EVERYTHING}. A run cannot learn from it, and its figures mean nothing`,
         ]
       : []),
     ...sets.flatMap((set) => shortTiers(task, set)),
@@ -35,8 +33,8 @@ export async function taskWarnings(
 }
 
 /**
- * The first reply that does not pass tells, so that a sound verifier is asked once, and one that
- * hangs is waited for once.
+ * Stops at the first reply that does not pass, so that a sound verifier runs once and a hanging one
+ * delays once.
  */
 async function passesEverything(
   task: OpenTask,
@@ -49,12 +47,7 @@ async function passesEverything(
   for (const problem of tried) {
     const question = (await task.prompt(problem, style)).at(-1)!.content;
     for (const text of ['', NONSENSE, question]) {
-      const { verdict } = await task.judge(
-        problem,
-        text,
-        'stop',
-        signal === undefined ? {} : { signal },
-      );
+      const { verdict } = await task.judge(problem, text, 'stop', given({ signal }));
       if (verdict.kind !== 'pass') return false;
     }
   }

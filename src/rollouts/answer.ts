@@ -1,6 +1,6 @@
 /**
- * The one path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every
- * evaluation and the judge take it.
+ * The path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every
+ * evaluation and the judge use it.
  */
 import {
   hasRoom,
@@ -66,7 +66,7 @@ export const samplingOf = <T extends Pick<OpenTask, 'prompt'>>(
   maxSequences,
 });
 
-/** A reply that did not end its episode, and what the model was told after it. */
+/** Reply that did not end its episode, and the message to the model after it. */
 export interface Turn<R extends Reply = Reply> {
   readonly reply: R;
   readonly said: string;
@@ -74,7 +74,7 @@ export interface Turn<R extends Reply = Reply> {
   readonly saidIds?: Int32Array;
 }
 
-/** The reply that ended an episode, and how the episode ended. */
+/** Reply that ended an episode, and how the episode ended. */
 export type LastReply<R extends Reply = Reply> = Omit<R, 'finish'> & {
   readonly finish: FinishReason;
 };
@@ -128,10 +128,10 @@ function nextTurn<R extends Reply>(problem: Problem, asked: Asked<R>): Round<R> 
 }
 
 /**
- * Asks for the whole plan in one request and judges each reply while the others go on. Episodes of
- * several turns go on together, in a request a turn; one whose next turn has no room in the context
- * ends, and is judged as one that was cut off.
- * @param take is given the judged replies in the order in which they finished; where it throws, the
+ * Samples the whole plan in one request and judges each reply while the others run. Episodes of
+ * several turns advance together, one request per turn; an episode whose next turn does not fit in
+ * the context ends and is judged as cut off.
+ * @param take receives the judged replies in the order in which they finish; if it throws, the
  *   generation ends
  * @throws IsoproError as sampleFrom, OpenTask.prompt and OpenTask.step; what the back end and
  *   `take` throw
@@ -170,7 +170,7 @@ export async function answer<R extends Reply>(
       onProgress?.(before);
     };
     const open = await askRound(
-      { ...request, ...(onProgress === undefined ? {} : { onProgress: report }) },
+      { ...request, ...stated({ onProgress: onProgress && report }) },
       round,
       take,
     );

@@ -27,10 +27,10 @@ const MAX_DRAWS = 100;
 const MOST_TIMES = 10;
 
 /**
- * Draws the problems, tier by tier; one that is excluded or was drawn already in this iteration is
- * passed over. Rows are drawn until there are no more: without putting any back, in an order from
- * the seed of the first draw. Else each draw's seed comes from (run seed, 'problem', iteration,
- * tier, number of the draw), and there are at most so many that a task with few problems still
+ * Draws the problems tier by tier and skips those that are excluded or were drawn already in this
+ * iteration. Rows are drawn without replacement until none is left, in an order that the seed of
+ * the first draw gives. Otherwise the seed of each draw comes from (run seed, 'problem', iteration,
+ * tier, number of the draw), and the number of draws is limited, so that a task with few problems
  * ends.
  */
 export async function planRollouts({
@@ -67,8 +67,8 @@ export async function planRollouts({
 }
 
 /**
- * A sentence for each tier of which problems were wanted and none is left to train on.
- * @param tooLong tiers of which problems leave no room in the context
+ * Returns a sentence for each requested tier without problems to train on.
+ * @param tooLong tiers with problems that do not fit in the context
  */
 export function leftOut(
   counts: PlanOptions['counts'],
@@ -81,8 +81,8 @@ export function leftOut(
     wanted === 0 || drawn.has(tier)
       ? []
       : [
-          `tier ${tier} is not trained on: the evaluation sets keep ${kept} different problems of a tier, and it has no others` +
-            (tooLong.has(tier) ? ' whose prompts leave room in the context' : ''),
+          `tier ${tier} is not trained on: the evaluation sets hold ${kept} different problems of a tier, and it has no others` +
+            (tooLong.has(tier) ? ' that fit in the context' : ''),
         ],
   );
 }

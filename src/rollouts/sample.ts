@@ -1,4 +1,4 @@
-/** Judged rollouts in groups: what an algorithm learns from. */
+/** Judged rollouts in groups, from which an algorithm learns. */
 import { trainable, type Backend, type TokenReply } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
 import type { Problem, Verdict } from '../tasks/task.js';
@@ -34,7 +34,7 @@ export interface SampledGroups {
   readonly sampledTokens: number;
 }
 
-/** @throws IsoproError BACKEND_INCAPABLE where it has turns whose ids the back end does not give */
+/** @throws IsoproError BACKEND_INCAPABLE if the back end gives no token ids of the turns */
 export function judgedRollout(
   { identity }: Backend,
   { earlier, rollout, judgement }: JudgedReply<TokenReply>,
@@ -44,7 +44,7 @@ export function judgedRollout(
     if (saidIds === undefined)
       throw new IsoproError(
         'BACKEND_INCAPABLE',
-        `the back end ${identity.kind}:${identity.name} lacks renderTurn, which several turns need`,
+        `the back end ${identity.kind}:${identity.name} lacks renderTurn, which episodes of several turns need`,
       );
     return { replyIds: reply.tokenIds, saidIds };
   });

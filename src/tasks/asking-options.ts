@@ -1,24 +1,20 @@
-/** How any task is asked, and whether a reply that was cut off is judged. */
+import { given } from '../given.js';
+
+/** Options of any task: its prompts, and how cut-off replies are judged. */
 export interface AskingOptions {
-  /** Before every prompt, as the system's message; what a prompt has of its own follows it. */
+  /** System message of every prompt; the prompt's own system message follows it. */
   readonly system?: string;
-  /** Solved examples before every prompt. */
+  /** Number of solved examples before every prompt. */
   readonly examples?: number;
-  /** A reply ends before the first of these texts; no part of it. Of tasks of one turn. */
+  /** Texts before which a reply ends; for tasks of one turn. */
   readonly stop?: readonly string[];
-  /** A reply that was cut off is judged as it stands; else it fails as `truncated`. */
+  /** Judge a reply that was cut off as it is; otherwise it fails as `truncated`. */
   readonly judgeTruncated?: boolean;
 }
 
-/** Those of them that are given, of settings, flags or a log that hold others too. */
-export const askingOf = ({
-  system,
-  examples,
-  stop,
-  judgeTruncated,
-}: { readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined }): AskingOptions => ({
-  ...(system === undefined ? {} : { system }),
-  ...(examples === undefined ? {} : { examples }),
-  ...(stop === undefined ? {} : { stop }),
-  ...(judgeTruncated === undefined ? {} : { judgeTruncated }),
-});
+/** Picks these options from settings, flags or a log record. */
+export const askingOf = (
+  options: {
+    readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined;
+  },
+): AskingOptions => given(options, 'system', 'examples', 'stop', 'judgeTruncated');

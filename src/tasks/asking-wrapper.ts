@@ -27,11 +27,11 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
   const { system, examples = 0, stop, judgeTruncated = false } = asking;
   if (system === undefined && examples === 0 && stop === undefined && !judgeTruncated) return task;
   if (stop?.includes(''))
-    throw new IsoproError('INVALID_ARGUMENT', 'stop: a reply cannot end before an empty text');
+    throw new IsoproError('INVALID_ARGUMENT', 'stop: an empty text cannot end a reply');
   if (stop !== undefined && task.turns > 1)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `stop: ${task.id} has ${task.turns} turns, and each ends where the model ends it`,
+      `stop: ${task.id} has ${task.turns} turns, and the model itself has to end each of them`,
     );
   const shown = examples === 0 ? null : new TierExamples(task, examples);
   const prompt = async (problem: Problem, style: PromptStyle): Promise<ChatMessage[]> => {
@@ -44,54 +44,18 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
       ...asked.filter((message) => !isSystem(message)),
     ]);
   };
-  const dispose = (): Promise<void> => task.dispose();
-  const {
-    id,
-    version,
-    tiers,
-    policies,
-    policyNotes,
-    source,
-    readsLeniently,
-    answerGrammar,
-    turns,
-    hasReferences,
-  } = task;
-  return {
-    id,
-    version,
-    tiers,
-    policies,
-    policyNotes,
+  const { source } = task;
+  // the exploits of a built-in task take long to make: they are inherited, and made when asked for
+  return Object.assign(Object.create(task) as OpenTask, {
     source:
       source.kind === 'built-in'
         ? source
         : { ...source, options: { ...source.options, ...asking } },
-    ...stated({ rows: task.rows }),
-    get exploits() {
-      return task.exploits;
-    },
-    readsLeniently,
-    answerGrammar,
-    turns,
     ...stated({ stop }),
-    hasReferences,
     generate: (tier, seed) => (shown ?? task).generate(tier, seed),
-    readProblem: (value) => task.readProblem(value),
     prompt,
     question: (problem, style) => task.prompt(problem, style),
     judge: (problem, text, finish, options) =>
       task.judge(problem, text, judgeTruncated && finish !== 'aborted' ? 'stop' : finish, options),
-    judgeLeniently: (problem, text, options) => task.judgeLeniently(problem, text, options),
-    readAnswer: (problem, text) => task.readAnswer(problem, text),
-    applyPolicy: (name, problem, options) => task.applyPolicy(name, problem, options),
-    grade: (problem, verdict) => task.grade(problem, verdict),
-    feedback: (problem, verdict) => task.feedback(problem, verdict),
-    step: (problem, replies) => task.step(problem, replies),
-    checkTrace: (problem, text) => task.checkTrace(problem, text),
-    fewShot: (problem, style, count, seed) => task.fewShot(problem, style, count, seed),
-    referenceReply: (problem, style) => task.referenceReply(problem, style),
-    dispose,
-    [Symbol.asyncDispose]: dispose,
-  };
+  } satisfies Partial<OpenTask>);
 }

@@ -1,13 +1,14 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { abortError } from '../errors.js';
-import { deriveSeed } from '../random.js';
+import { given } from '../given.js';
 import { figuresOf, summarise, type Outcome, type Summary } from '../statistics/index.js';
 import type { SetName } from './frozen-sets.js';
 import { setProblems } from './set-problems.js';
 import type { OpenTask, Problem } from './task.js';
+import { seedOf } from './seed.js';
 
 export interface BaselineOptions {
-  /** Problems of each tier; for a frozen set the first ones of each tier. */
+  /** Problems per tier; of a frozen set, the first ones. */
   readonly count: number;
   readonly seed: bigint;
   /** Absent: problems are generated. */
@@ -21,16 +22,16 @@ export interface Baselines {
   readonly version: string;
   /** The frozen set's name, or `generated`. */
   readonly set: SetName | 'generated';
-  /** Problems in all. */
+  /** Number of problems in total. */
   readonly problems: number;
   readonly policies: Dictionary<Summary>;
-  /** What must be known beside a policy's figures, e.g. where it is an exact solver. */
+  /** Notes that explain the figures of a policy, e.g. that it is an exact solver. */
   readonly notes: Dictionary<string>;
 }
 
 /**
- * Accuracy of every trivial policy of a task, by tier with intervals: what a model must exceed to
- * have learned anything.
+ * Measures the accuracy of every trivial policy of a task, by tier with intervals. A model must
+ * exceed it to have learned anything.
  * @throws IsoproError ABORTED
  */
 export async function measureBaselines(
@@ -50,18 +51,7 @@ export async function measureBaselines(
   for (const tier of task.tiers) {
     if (set === undefined) {
       for (let sample = 0; sample < count; sample++) {
-        problems.push(
-          await task.generate(
-            tier.id,
-            deriveSeed({
-              runSeed: seed,
-              purpose: 'baselines',
-              iteration: 0,
-              problemId: tier.id,
-              sample,
-            }),
-          ),
-        );
+        problems.push(await task.generate(tier.id, seedOf(seed, 'baselines', tier.id, sample)));
         await advance();
       }
     } else
@@ -72,7 +62,7 @@ export async function measureBaselines(
       );
   }
   const policies = dictionary<Summary>();
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   for (const policy of task.policies) {
     const outcomes: Outcome[] = [];
     for (const problem of problems) {

@@ -4,10 +4,11 @@
  * forged one. So it is found before anything is trained.
  */
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
+import { given } from '../given.js';
 import { AHEAD_SECONDS } from './clock-shift.js';
 import { openTask } from './open-task.js';
 import type { FinishReason, Judgement, OpenTask, Problem, PromptStyle, Verdict } from './task.js';
+import { seedOf } from './seed.js';
 
 /** Problems of each tier that are tried. */
 const TRIALS = 3;
@@ -16,7 +17,7 @@ const refuse = (task: OpenTask, member: string, found: string): never => {
   const where = task.source.kind === 'file' ? task.source.path : task.id;
   throw new IsoproError(
     'TASK_INVALID',
-    `${where}: member "${member}" is not deterministic: ${found}. What it returns may depend on its arguments only`,
+    `${where}: member "${member}" is not deterministic: ${found}. Its result may depend only on its arguments`,
   );
 };
 
@@ -45,7 +46,7 @@ function differences(one: Problem, other: Problem): string {
     .join(', ');
 }
 
-/** A verifier that was too slow this time has no verdict, which says nothing about its verdicts. */
+/** Compares two verdicts; `none` agrees with any, since the verifier may only have been slow. */
 const differ = (one: Verdict, other: Verdict): boolean =>
   one.kind !== 'none' && other.kind !== 'none' && shown(one) !== shown(other);
 
@@ -56,8 +57,8 @@ function shown({ kind, score, forecast }: Verdict): string {
 }
 
 /**
- * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its
- * own that loads the file anew, by a clock that is ahead.
+ * Tries the generator, prompts, policies and verifier of a task file twice: here, and in a thread
+ * that loads the file again with a clock that is ahead.
  * @throws IsoproError TASK_INVALID naming the member that gave two results, TASK_TIMEOUT, ABORTED
  */
 export async function refuseNondeterminism(
@@ -66,7 +67,7 @@ export async function refuseNondeterminism(
   signal?: AbortSignal,
 ): Promise<void> {
   if (task.source.kind !== 'file') return;
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   await using anew = await openTask(task.source.path, {
     ...task.source.options,
     clockAhead: AHEAD_SECONDS,
@@ -74,13 +75,7 @@ export async function refuseNondeterminism(
   const places = task.tiers.flatMap(({ id: tier }) =>
     Array.from({ length: TRIALS }, (_, sample) => ({
       tier,
-      seed: deriveSeed({
-        runSeed: 0n,
-        purpose: 'determinism',
-        iteration: 0,
-        problemId: tier,
-        sample,
-      }),
+      seed: seedOf(0n, 'determinism', tier, sample),
     })),
   );
   const problems = await each(places, ({ tier, seed }) => task.generate(tier, seed));
@@ -91,16 +86,16 @@ export async function refuseNondeterminism(
       refuse(
         task,
         'generate',
-        `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second was generated anew, ` +
-          'in another thread and by a clock that is 400 days ahead: a generator of its own such as Math.random, the time, or something ' +
-          'kept from one call to the next',
+        `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second came from ` +
+          'another thread with a clock 400 days ahead: look for Math.random, the time, or state that is ' +
+          'kept between calls',
       );
   }
   const prompts = await each(problems, (problem) => task.prompt(problem, style));
   const promptsAgain = await each(problems, (problem) => anew.prompt(problem, style), true);
   for (const [i, prompt] of prompts.entries()) {
     if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i]))
-      refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
+      refuse(task, 'prompt', `problem ${problems[i]!.id} got two different prompts`);
   }
   const answers = problems.flatMap((problem) =>
     task.policies.map((policy) => ({ problem, policy })),
@@ -130,7 +125,7 @@ export async function refuseNondeterminism(
       refuse(
         task,
         'verify',
-        `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${shown(verdicts[i]!)} and ${shown(again[i]!)}`,
+        `the answer of the policy ${policy} to problem ${problem.id} got the verdicts ${shown(verdicts[i]!)} and ${shown(again[i]!)}`,
       );
     }
     await refuseUnsteadyVerdicts(place, judged, signal);
@@ -152,9 +147,9 @@ const detailOf = ({ form, verdict: { violations } }: Judgement): string =>
   JSON.stringify([form, violations.map(({ category }) => category)]);
 
 /**
- * Judges replies of a task file once more, the last first, and reads the reasoning of those that
+ * Judges replies of a task file once more, the last first, and checks the reasoning of those that
  * pass.
- * @throws IsoproError TASK_INVALID where one has another verdict now, TASK_TIMEOUT, ABORTED
+ * @throws IsoproError TASK_INVALID if a verdict differs, TASK_TIMEOUT, ABORTED
  */
 export async function refuseUnsteadyVerdicts(
   task: OpenTask,
@@ -162,7 +157,7 @@ export async function refuseUnsteadyVerdicts(
   signal?: AbortSignal,
 ): Promise<void> {
   if (task.source.kind !== 'file') return;
-  const cancelling = signal === undefined ? {} : { signal };
+  const cancelling = given({ signal });
   const again = await each(
     replies,
     ({ problem, text, finish }) => task.judge(problem, text, finish, cancelling),
@@ -175,14 +170,14 @@ export async function refuseUnsteadyVerdicts(
       refuse(
         task,
         'verify',
-        `one reply to problem ${problem.id} had the verdicts ${shown(one)} and ${shown(other)}`,
+        `one reply to problem ${problem.id} got the verdicts ${shown(one)} and ${shown(other)}`,
       );
     const [detail, otherDetail] = [detailOf(judgement), detailOf(again[i]!)];
     if (detail !== otherDetail)
       refuse(
         task,
         'verify',
-        `one reply to problem ${problem.id} had the form and violations ${detail} and ${otherDetail}`,
+        `one reply to problem ${problem.id} got the form and violations ${detail} and ${otherDetail}`,
       );
   }
   const passing = replies.filter(({ judgement }) => judgement.verdict.kind === 'pass');
@@ -195,7 +190,7 @@ export async function refuseUnsteadyVerdicts(
       refuse(
         task,
         'checkTrace',
-        `the reasoning of one reply to problem ${problem.id} contradicts it once and once not`,
+        `the reasoning of one reply to problem ${problem.id} contradicts it in one call and not in another`,
       );
   }
 }

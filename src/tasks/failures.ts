@@ -18,15 +18,15 @@ export const FAILURES = [
 ] as const;
 export type FailureKind = (typeof FAILURES)[number];
 
-/** What of a verdict tells why. */
+/** Part of a verdict that tells why a reply does not pass. */
 export interface Reason {
   readonly kind: VerdictKind;
   /**
-   * Violations, each once, sorted; of an undecided reply what its verifier said. Undefined where a
-   * log does not hold it.
+   * Violations, each once, sorted; for an undecided reply, the reason of the verifier. Undefined if
+   * a log does not hold it.
    */
   readonly why: readonly string[] | undefined;
-  /** Whether an answer was read; undefined where a log does not hold it. */
+  /** True if an answer was read; undefined if a log does not hold it. */
   readonly formed: boolean | undefined;
   readonly finish: FinishReason | undefined;
 }
@@ -35,7 +35,7 @@ export interface Reason {
 export interface JudgedReplyText extends Reason {
   readonly problemId: string;
   readonly tier: string;
-  /** Null where it is not at hand. */
+  /** Null if it is not known. */
   readonly text: string | null;
   readonly asked?: string | undefined;
   readonly right?: string | undefined;
@@ -47,24 +47,24 @@ export interface FailureExample {
   /** The reply, shortened. */
   readonly text: string;
   /**
-   * The last line of what was asked that is not asked of every problem, shortened; absent where it
-   * is not at hand.
+   * Last line of the question that other problems do not share, shortened; absent if it is not
+   * known.
    */
   readonly asked?: string;
-  /** A reply that passes, shortened; absent where none is known. */
+  /** Reply that passes, shortened; absent if none is known. */
   readonly right?: string;
 }
 
 export interface Failure {
   readonly kind: FailureKind;
-  /** The rules that were broken, or what the verifier said; empty where the kind says it all. */
+  /** Rules that were broken, or the reason of the verifier; empty if the kind says everything. */
   readonly why: string;
   readonly count: number;
-  /** The first of them, shortened; null where no text is at hand. */
+  /** First such reply, shortened; null if no text is known. */
   readonly example: FailureExample | null;
 }
 
-/** The commonest first. */
+/** Counts of failures, the most common first. */
 export interface Failures {
   readonly replies: number;
   readonly passed: number;
@@ -79,11 +79,11 @@ const byCount = (a: Failure, b: Failure): number =>
 const REASON_CHARACTERS = 300;
 const HEAD_CHARACTERS = 160;
 const TAIL_CHARACTERS = 80;
-/** Rows of their own; what further replies fail of is counted in one. */
+/** Most rows; failures of further kinds share one row. */
 const MOST_ROWS = 64;
 const OTHERS = 'other reasons';
 
-/** Beginning and end of a reply: where it goes wrong, and how it ended. */
+/** Shortens a reply to its beginning and end. */
 export const shortenedReply = (text: string): string =>
   (text.length <= HEAD_CHARACTERS + TAIL_CHARACTERS
     ? text
@@ -103,7 +103,7 @@ export function whyOf({ kind, violations, reason }: Said): string[] {
   return [...new Set(violations.map(({ category }) => category.toWellFormed()))].sort();
 }
 
-/** Over several evaluations, the commonest first; of rows alike the first one's example stays. */
+/** Adds up failures of several evaluations; equal rows keep the example of the first. */
 export function pooledFailures(parts: readonly Failures[]): Failures {
   const rows = new Map<string, Failure>();
   for (const row of parts.flatMap((part) => part.rows)) {
@@ -130,7 +130,7 @@ export const reasonOf = (judgement: Judgement, finish: FinishReason) =>
 
 const TRUNCATED_CATEGORY = TRUNCATED.violations[0]!.category;
 
-/** Null where it passed, or where a log does not tell a wrong answer from none. */
+/** Returns null for a pass, and if a log does not tell a wrong answer from a missing one. */
 export function failureOf({
   kind,
   why,

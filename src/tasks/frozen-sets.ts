@@ -10,7 +10,7 @@ export const SET_SIZE: Readonly<Record<SetName, number>> = { test: 100, dev: 20 
 
 const FOLDER = new URL('../../../assets/evaluation/', import.meta.url);
 
-/** A problem of a frozen set with what CP-SAT proved about it when the set was made. */
+/** Problem of a frozen set, with what was proven about it when the set was made. */
 export interface FrozenProblem<P extends Problem, R> {
   readonly problem: P;
   readonly reference: R;
@@ -27,10 +27,10 @@ export interface FrozenSet<P extends Problem, R> {
 const loaded = new Map<string, FrozenSet<Problem, unknown>>();
 
 /**
- * A committed evaluation set: 100 (test) or 20 (dev) problems of each tier, in file order. A fixed
- * prefix of each tier is a smaller set of the same kind.
- * @throws IsoproError INVALID_ARGUMENT where the task has no frozen sets, EVALUATION_SET_CORRUPT
- * where the file differs from its checksum or a problem from its id
+ * Reads a committed evaluation set: 100 (test) or 20 (dev) problems of each tier, in file order. A
+ * fixed prefix of each tier is a smaller set of the same kind.
+ * @throws IsoproError INVALID_ARGUMENT if the task has no frozen sets, EVALUATION_SET_CORRUPT if
+ *   the file differs from its checksum or a problem from its id
  */
 export function frozenSet<P extends Problem, R>(task: string, name: SetName): FrozenSet<P, R> {
   const key = `${task}/${name}.json`;
@@ -65,14 +65,13 @@ export function readFrozenSet(
     corrupt(`has SHA-256 ${sha256}, which is not the committed one`);
   const problems = JSON.parse(bytes.toString('utf8')) as FrozenProblem<Problem, unknown>[];
   for (const { problem } of problems)
-    if (problemId(problem) !== problem.id)
-      corrupt(`problem ${problem.id} does not have the content that its id names`);
+    if (problemId(problem) !== problem.id) corrupt(`problem ${problem.id} does not match its id`);
   return { task, name, sha256, problems };
 }
 
 const indices = new Map<string, ReadonlyMap<string, FrozenProblem<Problem, unknown>>>();
 
-/** Every problem of the task's frozen sets by id; training generation never returns one of them. */
+/** Returns all problems of the task's frozen sets by id; `generate` never returns one of them. */
 export function frozenIndex<P extends Problem, R>(
   task: string,
 ): ReadonlyMap<string, FrozenProblem<P, R>> {

@@ -3,47 +3,29 @@ import path from 'node:path';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { isFile } from '../files.js';
-import { given as stated } from '../given.js';
 import { didYouMean } from '../nearest.js';
 import { BUILT_IN_IDS, builtInTask, isBuiltIn, type BuiltInId } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
-import { nextAttempt, turnsOf } from './turns.js';
+import { openedTask, type TaskHost } from './opened-task.js';
+import { describeTask } from './task-shape.js';
 import { isPythonSpecifier } from './python-module.js';
 import { askedOtherwise } from './asking-wrapper.js';
 import { askingOf, type AskingOptions } from './asking-options.js';
 import { refuseDataOptions } from './data/open-data.js';
 import { dataOptionsOf, type DataTaskOptions } from './data/options.js';
 import { DATA_ENDINGS, isDataFile } from './data/read-rows.js';
-import { openDataTask, openPythonTask, openUserTask } from './user-task.js';
+import { openDataTask, openPythonTask, openUserTask, type UserTaskOptions } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
 
-export interface OpenTaskOptions extends DataTaskOptions, AskingOptions {
-  /**
-   * Threads that may judge at once, 1 to 64: verdicts and their order are the same with any number.
-   * Default: one for a user's task; none for a built-in one, which judges in the caller's.
-   */
-  readonly verifierThreads?: number;
-  /** Replies of an episode, at most; as many as the task says where absent. */
-  readonly turns?: number;
-  /**
-   * What a task in Python prints, as the traceback of what it raises, is not shown: whoever opens
-   * it says what went wrong.
-   */
-  readonly silent?: boolean;
-  /**
-   * Seconds by which the clock is ahead of what holds a task of one's own; a task that reads no
-   * clock is the same by it.
-   */
-  readonly clockAhead?: number;
-}
+export interface OpenTaskOptions extends DataTaskOptions, AskingOptions, UserTaskOptions {}
 
 const MAX_VERIFIER_THREADS = 64;
 
 /**
- * Opens a built-in task by its id, a user's task by the path of its file, one in Python as
- * `python:MODULE[:NAME]`, or the rows of a data file, `.jsonl`, `.ndjson` or `.csv`, packed by gzip
- * or not, by its path.
+ * Opens a built-in task by its id, a user's task by the path of its file, a task in Python as
+ * `python:MODULE[:NAME]`, or a data file (`.jsonl`, `.ndjson` or `.csv`, also with gzip) by its
+ * path.
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID,
  *   FILE_UNREADABLE, INVALID_ARGUMENT
  */
@@ -61,11 +43,11 @@ export async function openTask(
 }
 
 const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', ...DATA_ENDINGS];
-/** More are no choice. */
+/** Most files that a remedy names. */
 const NAMED_FILES = 6;
 
 /**
- * A folder, or the name of a file without its ending: what may have been meant.
+ * Refuses a folder or a file name without its ending, and names the files that may be meant.
  * @throws IsoproError TASK_UNKNOWN
  */
 function refuseNearFile(specifier: string): void {
@@ -82,7 +64,7 @@ function refuseNearFile(specifier: string): void {
     const inside = files.map((file) => path.join(specifier, file));
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${specifier} is a folder, and a task is one file`,
+      `${specifier} is a folder; a task is a single file`,
       meant(inside),
     );
   }
@@ -93,23 +75,20 @@ function refuseNearFile(specifier: string): void {
   if (near.length > 0)
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `there is no ${specifier}, and there is ${near.join(', ')}`,
+      `there is no ${specifier}, but there is ${near.join(', ')}`,
       meant(near),
     );
 }
 
-/**
- * @throws IsoproError TASK_UNKNOWN for the name of a file of a kind that holds no task as it is
- *   named
- */
+/** @throws IsoproError TASK_UNKNOWN for a file whose type holds no task */
 function refuseOtherKind(specifier: string): void {
   if (isDataFile(specifier)) return;
   if (specifier.endsWith('.py'))
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${JSON.stringify(specifier)} is the name of a file of Python`,
+      `${JSON.stringify(specifier)} is a Python file; use python:${specifier}`,
       {
-        remedy: `A task in Python is named python:${specifier}.`,
+        remedy: `Name the task python:${specifier}.`,
       },
     );
   const isScript = /\.[cm]?[jt]sx?$/i.test(specifier);
@@ -119,18 +98,16 @@ function refuseOtherKind(specifier: string): void {
   )
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${JSON.stringify(specifier)} is no file that rows are read from`,
+      `cannot read rows from ${JSON.stringify(specifier)}: unsupported file type`,
       {
-        remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
+        remedy: 'Save it as CSV (UTF-8) or as JSON Lines, one object per line, and use that file.',
       },
     );
 }
 
-async function openAsItIs(
-  specifier: string,
-  { verifierThreads, turns, silent, clockAhead, ...given }: OpenTaskOptions,
-): Promise<OpenTask> {
-  const data = dataOptionsOf(given);
+async function openAsItIs(specifier: string, options: OpenTaskOptions): Promise<OpenTask> {
+  const { verifierThreads } = options;
+  const data = dataOptionsOf(options);
   if (
     verifierThreads !== undefined &&
     !(
@@ -141,11 +118,11 @@ async function openAsItIs(
   )
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `a task is judged by 1 to ${MAX_VERIFIER_THREADS} threads, not ${verifierThreads}`,
+      `a task has 1 to ${MAX_VERIFIER_THREADS} verifier threads, not ${verifierThreads}`,
     );
   if (isBuiltIn(specifier)) {
     refuseDataOptions(specifier, data);
-    return openBuiltIn(specifier, verifierThreads, turns);
+    return openBuiltIn(specifier, options);
   }
   const python = isPythonSpecifier(specifier);
   if (!python) {
@@ -155,12 +132,6 @@ async function openAsItIs(
   const rows = !python && isDataFile(specifier);
   if (python || rows || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
     if (!rows) refuseDataOptions(specifier, data);
-    const options = {
-      verifierThreads: verifierThreads ?? 1,
-      ...stated({ turns }),
-      ...(silent === true ? { silent } : {}),
-      ...stated({ clockAhead }),
-    };
     const task = await (python
       ? openPythonTask(specifier, options)
       : rows
@@ -170,104 +141,79 @@ async function openAsItIs(
     await task.dispose();
     throw new IsoproError(
       'TASK_INVALID',
-      `${specifier}: member "id" is ${JSON.stringify(task.id)}, which is a built-in task`,
+      `${specifier}: member "id" is ${JSON.stringify(task.id)}, the id of a built-in task`,
       {
-        ...(rows ? { remedy: 'Give the file another name.' } : {}),
+        ...(rows ? { remedy: 'Rename the file.' } : {}),
       },
     );
   }
   throw new IsoproError(
     'TASK_UNKNOWN',
-    `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,
+    `there is no task ${JSON.stringify(specifier)}; the built-in tasks are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,
   );
 }
 
 /**
- * How often each built-in task is open in this thread: what its verifier has started is ended with
- * the last one.
+ * Counts how often each built-in task is open in this thread; closing the last one ends what its
+ * verifier has started.
  */
 const opened = new Map<string, number>();
 
 async function openBuiltIn(
   id: BuiltInId,
-  verifierThreads: number | undefined,
-  asked: number | undefined,
+  { verifierThreads, turns }: OpenTaskOptions,
 ): Promise<OpenTask> {
   const { task, readProblem } = await builtInTask(id);
-  const own = task.step === undefined ? null : (task.limits?.turns ?? 1);
-  const turns = turnsOf({ id: task.id, own, feedback: task.feedback !== undefined }, asked);
   const threads =
     verifierThreads === undefined
       ? null
       : new VerifierThreads({ kind: 'built-in', id }, verifierThreads);
-  const policy = (name: string): ((problem: Problem) => unknown) => {
-    const found = Object.hasOwn(task.trivialPolicies, name)
-      ? task.trivialPolicies[name]
-      : undefined;
-    if (found === undefined)
-      throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no policy ${JSON.stringify(name)}`);
-    return found;
-  };
   let disposed = false;
-  const dispose = async (): Promise<void> => {
-    await threads?.dispose();
-    if (disposed) return;
-    disposed = true;
-    const left = opened.get(task.id)! - 1;
-    opened.set(task.id, left);
-    if (left === 0) await task.dispose?.();
-  };
-  const open: OpenTask = {
-    id: task.id,
-    version: task.version,
-    tiers: task.tiers,
-    policies: Object.keys(task.trivialPolicies),
-    policyNotes: task.policyNotes ?? {},
-    get exploits() {
-      return task.exploits;
+  const host: TaskHost = {
+    call: async (member, args) => {
+      const [problem] = args as [Problem];
+      const reference = member === 'grade' ? [(await task.reference?.(problem)) ?? null] : [];
+      return Reflect.apply(task[member]!, task, [...args, ...reference]);
     },
-    source: { kind: 'built-in' },
-    generate: async (tier, seed) => task.generate(tier, seed),
     readProblem,
-    prompt: async (problem, style) => task.prompt(problem, style),
     judge: async (problem, text, finish, options) =>
       threads === null
         ? judgeReply(task, problem, text, finish, options)
         : threads.judge(problem, text, finish, options),
-    readsLeniently: task.readLeniently !== undefined,
-    judgeLeniently: async (problem, text, { signal } = {}) => {
-      if (task.readLeniently === undefined) return null;
-      if (threads !== null) return threads.judgeLeniently(problem, text, signal);
-      return judgeAny(task.readLeniently(text, problem), (answer) =>
-        verifyAnswer(task, problem, answer, signal),
-      );
-    },
-    answerGrammar: task.answerGrammar ?? null,
+    judgeLeniently: async (problem, text, options) =>
+      threads === null
+        ? judgeAny(task.readLeniently!(text, problem), (answer) =>
+            verifyAnswer(task, problem, answer, options?.signal),
+          )
+        : threads.judgeLeniently(problem, text, options),
     readAnswer: async (problem, text) => {
       const parsed = task.parse(text, problem);
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
     },
-    applyPolicy: async (name, problem) => verifyAnswer(task, problem, policy(name)(problem)),
-    grade: async (problem, verdict) =>
-      task.grade === undefined
-        ? null
-        : task.grade(problem, verdict, (await task.reference?.(problem)) ?? null),
-    feedback: async (problem, verdict) => task.feedback?.(problem, verdict) ?? null,
-    turns,
-    step: async (problem, replies) => {
-      if (replies.length >= turns) return null;
-      return task.step === undefined
-        ? nextAttempt(open, problem, replies)
-        : task.step(problem, replies);
+    applyPolicy: async (name, problem) => {
+      if (!Object.hasOwn(task.trivialPolicies, name))
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `${task.id} has no policy ${JSON.stringify(name)}`,
+        );
+      return verifyAnswer(task, problem, task.trivialPolicies[name]!(problem));
     },
-    checkTrace: async (problem, text) => task.checkTrace?.(problem, text) ?? [],
-    fewShot: async (problem, style, count, seed) =>
-      task.fewShot?.(problem, style, count, seed) ?? null,
-    hasReferences: task.referenceReply !== undefined && task.step === undefined,
-    referenceReply: async (problem, style) => task.referenceReply?.(problem, style) ?? null,
-    dispose,
-    [Symbol.asyncDispose]: dispose,
+    dispose: async () => {
+      await threads?.dispose();
+      if (disposed) return;
+      disposed = true;
+      const left = opened.get(task.id)! - 1;
+      opened.set(task.id, left);
+      if (left === 0) await task.dispose?.();
+    },
   };
+  const description = {
+    ...describeTask(task),
+    get exploits() {
+      return task.exploits;
+    },
+  };
+  const open = openedTask(host, description, { source: { kind: 'built-in' }, turns });
   opened.set(task.id, (opened.get(task.id) ?? 0) + 1);
   return open;
 }

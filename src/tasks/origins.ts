@@ -1,18 +1,16 @@
-/**
- * Where in a user's files an exception came from: what runs is a bundle of them (`task-bundle.ts`).
- */
+/** Finds the place in a user's files that threw an exception in their bundle (`task-bundle.ts`). */
 import { visible } from '../visible-text.js';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 
 /** A place in the bundle, as V8 names it: line and column from 1. */
 const FRAME = /data:text\/javascript;base64,[^:\s]*:(\d+):(\d+)/;
 
-/** What was thrown, in words; it may be anything. */
+/** Returns a thrown value as text. */
 export function wordsOf(error: unknown): string {
   try {
     return String(error);
   } catch {
-    return 'what cannot be shown';
+    return 'something that cannot be shown';
   }
 }
 
@@ -25,7 +23,9 @@ export class Origins {
     this.#map = new SourceMap(JSON.parse(sourceMap) as SourceMapPayload);
   }
 
-  /** `task.ts:12`, from the folder of the task's file; null where the exception does not say. */
+  /**
+   * Returns `task.ts:12`, relative to the folder of the task; null if the exception has no place.
+   */
   placeOf(error: unknown): string | null {
     const found = error instanceof Error ? FRAME.exec(error.stack ?? '') : null;
     if (found === null) return null;
@@ -33,7 +33,7 @@ export class Origins {
     return 'originalSource' in entry ? `${entry.originalSource}:${entry.originalLine + 1}` : null;
   }
 
-  /** Prints what a member threw and where, once for a place. */
+  /** Prints what a member threw and where, once per place. */
   tell(member: string, error: unknown): void {
     const place = this.placeOf(error);
     if (place === null || this.#told.has(place)) return;

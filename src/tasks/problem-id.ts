@@ -9,8 +9,8 @@ export function problemId(problem: object): string {
 }
 
 /**
- * What a task of a user's has generated, as plain JSON under its id.
- * @throws TypeError where it is none
+ * Makes a problem with its id from what a user's task has generated.
+ * @throws TypeError if the content is not plain JSON
  */
 export function asProblem(content: object, tier: string | undefined): Problem {
   const plain = JSON.parse(

@@ -3,7 +3,7 @@ import type { Problem } from './task.js';
 const ID_CHARACTERS = 12;
 const ASKED_CHARACTERS = 40;
 
-/** As a problem is named to a reader: by the beginnings of its id and of what it asks. */
+/** Names a problem for a reader by the beginning of its id and of its question. */
 export function problemNamed(
   { id, tier }: Problem,
   messages: readonly { readonly content: string }[],

@@ -1,6 +1,6 @@
 /**
- * How a task in Python is named: `python:MODULE[:NAME]`, a module that can be imported or the path
- * of a .py file.
+ * Names of tasks in Python: `python:MODULE[:NAME]`, with an importable module or the path of a .py
+ * file.
  */
 import { resolve } from 'node:path';
 import { IsoproError } from '../errors.js';
@@ -8,34 +8,34 @@ import { requireFile } from '../files.js';
 
 const PREFIX = 'python:';
 
-/** The command or path of the Python that a user names, or of the system's. */
+/** Returns the Python interpreter that the user names, or that of the system. */
 export const pythonCommand = (): string =>
   process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
 
 export interface PythonModule {
-  /** What it prints is not shown. */
+  /** Hide its output. */
   readonly silent?: boolean;
-  /** What opens it again, wherever this process then is. */
+  /** Opens the module again from any working directory. */
   readonly specifier: string;
   readonly module: string | null;
   /** Absolute. */
   readonly file: string | null;
   /**
-   * What holds the functions of the task, or what an adapter is asked for; empty: the module
+   * Object that holds the functions of the task, or the argument of an adapter; empty: the module
    * itself.
    */
   readonly name: string;
-  /** It only judges: what it is asked about are rows of data. */
+  /** True if the module is a check of data rows, which only judges. */
   readonly check: boolean;
   /** Command or path. */
   readonly interpreter: string;
-  /** SHA-256 of the code that was loaded first; every process that follows has to load the same. */
+  /** SHA-256 of the code that was loaded first; later processes must load the same. */
   readonly loaded: { sha256?: string };
 }
 
 export const isPythonSpecifier = (specifier: string): boolean => specifier.startsWith(PREFIX);
 
-/** @throws IsoproError TASK_UNKNOWN where it names neither a module nor a file that can be read */
+/** @throws IsoproError TASK_UNKNOWN if it names neither a module nor a readable file */
 export function readPythonSpecifier(specifier: string, check = false): PythonModule {
   const named = specifier.slice(PREFIX.length);
   const interpreter = pythonCommand();
@@ -59,10 +59,10 @@ export function readPythonSpecifier(specifier: string, check = false): PythonMod
   if (module === null)
     throw new IsoproError(
       'TASK_UNKNOWN',
-      `${JSON.stringify(specifier)} names neither a module of Python nor a .py file`,
+      `${JSON.stringify(specifier)} names neither a Python module nor a .py file`,
       {
         remedy:
-          'Write python:MODULE or python:FILE.py, and :NAME behind it where the task is a part of it.',
+          'Write python:MODULE or python:FILE.py, followed by :NAME if the task is an object in it.',
       },
     );
   return {

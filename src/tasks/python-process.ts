@@ -1,7 +1,6 @@
 /**
- * A process of Python that holds one task, with the face of a thread that holds one
- * (`task-thread.ts`): it is asked by messages, answers by messages, and is ended where it hangs.
- * `assets/python/bridge.py` is what runs there.
+ * Python process that holds one task, with the interface of a worker thread (`task-thread.ts`):
+ * messages in and out, and an end if it hangs. It runs `assets/python/bridge.py`.
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { EventEmitter } from 'node:events';
@@ -23,17 +22,17 @@ import type {
 
 const PROGRAM = fileURLToPath(new URL('../../../assets/python/bridge.py', import.meta.url));
 const LEAST_PYTHON = [3, 10] as const;
-/** Of one line that it says. */
+/** Most bytes of one line of its output. */
 const MOST_BYTES = 2 ** 24;
-/** What a process prints is shown so far and no further. */
+/** Most bytes of printed output that are shown. */
 const SHOWN_BYTES = 2 ** 16;
 const TAIL_CHARACTERS = 300;
-/** For what a process that has ended still had to say. */
+/** Time to read the remaining output of a process that has ended. */
 const LAST_WORDS_MS = 500;
-/** Of a process beside what it had when it was loaded, of the 4 GiB that bridge.py lets it have. */
+/** Growth since loading that counts as much memory; bridge.py allows 4 GiB. */
 const MUCH_MEMORY = 1e9;
 
-/** Processes that have not ended, which go with this one. */
+/** Running processes, which end with this one. */
 const running = new Set<PythonProcess>();
 process.on('exit', () => {
   for (const each of running) each.kill();
@@ -75,8 +74,8 @@ export class PythonProcess extends EventEmitter {
   #loadedBytes: number | null = null;
 
   /**
-   * @param clockAhead seconds by which what reads the clock there is ahead
-   * @throws IsoproError SYSTEM_LIMIT where the system starts no further process
+   * @param clockAhead seconds by which the clock of the process is ahead
+   * @throws IsoproError SYSTEM_LIMIT if the system starts no further process
    */
   constructor(program: PythonModule, clockAhead = 0) {
     super();
@@ -102,7 +101,7 @@ export class PythonProcess extends EventEmitter {
     });
     this.#ended = new Promise((done) => {
       child.on('error', (cause) => {
-        const reason = `Python could not be started as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
+        const reason = `cannot start Python as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
         if (child.pid === undefined)
           this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason, { cause }));
         done(1);
@@ -153,7 +152,7 @@ export class PythonProcess extends EventEmitter {
     this.#hold(false);
   }
 
-  /** Ends it at once, with all that it has started. */
+  /** Ends the process at once, with everything that it has started. */
   async terminate(): Promise<number> {
     this.#failed = true;
     this.ref();
@@ -173,7 +172,7 @@ export class PythonProcess extends EventEmitter {
     this.#line.push(chunk.subarray(from));
     this.#lineBytes += chunk.length - from;
     if (this.#lineBytes > MOST_BYTES)
-      this.#endAsBroken(`its process said more than ${MOST_BYTES} bytes at once`);
+      this.#endAsBroken(`its process wrote more than ${MOST_BYTES} bytes at once`);
   }
 
   #read(line: Buffer): void {
@@ -185,13 +184,13 @@ export class PythonProcess extends EventEmitter {
       this.#fail(
         new IsoproError(
           'PYTHON_UNAVAILABLE',
-          `${interpreter} is not Python alone: before all else it printed ${said}`,
+          `${interpreter} printed unexpected output on startup: ${said}`,
         ),
       );
       return;
     }
     if (reply === null) {
-      this.#endAsBroken('its process said something that is no reply');
+      this.#endAsBroken('its process wrote something that is not a reply');
       return;
     }
     if ('python' in reply) {
@@ -201,13 +200,13 @@ export class PythonProcess extends EventEmitter {
         this.#give({ started: true });
         return;
       }
-      const reason = `${this.#program.interpreter} is Python ${major}.${minor}, and ${LEAST_PYTHON.join('.')} is needed`;
+      const reason = `${this.#program.interpreter} is Python ${major}.${minor}, but ${LEAST_PYTHON.join('.')} or newer is needed`;
       this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason));
       return;
     }
     const asked = this.#asked;
     if (reply.call !== asked?.call) {
-      this.#endAsBroken('its process answered what it was not asked');
+      this.#endAsBroken('its process answered a call that was not made');
       return;
     }
     if ('code' in reply) {
@@ -231,18 +230,15 @@ export class PythonProcess extends EventEmitter {
     }
   }
 
-  /**
-   * Filling memory takes time, so that a verifier that wants all of it is late before it is
-   * refused.
-   */
+  /** Note for a timeout: a verifier that fills the memory is late before the limit refuses it. */
   get tookBeside(): string {
     const bytes = this.#dataBytes();
     return bytes !== null && this.#loadedBytes !== null && bytes - this.#loadedBytes > MUCH_MEMORY
-      ? ', and had asked for more than 1 GB of memory by then'
+      ? ', and by then had asked for more than 1 GB of memory'
       : '';
   }
 
-  /** What the limit of memory counts; null where the system does not say. */
+  /** Bytes that count towards the memory limit; null if the system does not tell. */
   #dataBytes(): number | null {
     try {
       const found = /^VmData:\s+(\d+) kB/m.exec(
@@ -267,7 +263,7 @@ export class PythonProcess extends EventEmitter {
     process.stderr.write(chunk.subarray(0, SHOWN_BYTES - this.#printed));
     this.#printed += chunk.length;
     if (this.#printed > SHOWN_BYTES)
-      process.stderr.write(`\n[${this.#program.specifier} printed more, which is left out]\n`);
+      process.stderr.write(`\n[further output of ${this.#program.specifier} is not shown]\n`);
   }
 
   #give(reply: WorkerReply): void {

@@ -1,25 +1,28 @@
 /**
- * What the functions of a task in Python return, checked, as the members of a task in this process
- * return it.
+ * Checks what the functions of a task in Python return and converts it to the results of members.
  */
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { given as stated } from '../given.js';
 import { asProblem } from './problem-id.js';
 import type { FinishReason, Judgement, Verdict } from './task.js';
 import {
   checkMember,
+  checkResult,
   firstComplaint,
   fraction,
   MemberError,
+  MEMBERS,
   memberShapes,
-  resultShapes,
+  optionalMembers,
   wholeTiers,
   wording,
+  type TaskDescription,
 } from './task-shape.js';
-import type { TaskDescription, WorkerMethod } from './thread-messages.js';
+import type { WorkerMethod } from './thread-messages.js';
 import { failed, judgedCut, undecided } from './verdict.js';
 
-/** What a task says of a verdict is told so far. */
+/** Most characters of a reason. */
 const MOST_SAID = 2000;
 const MOST_CATEGORY = 100;
 const cutAt = (most: number) => (text: string) =>
@@ -30,27 +33,27 @@ const given = z
     outcome: z.enum(['pass', 'fail', 'none']),
     score: fraction.optional(),
     reason: wording.transform(cutAt(MOST_SAID)).optional(),
-    /** `format`: there was no answer to read. */
+    /** `format`: no answer could be read. */
     category: z.string().min(1).pipe(wording).transform(cutAt(MOST_CATEGORY)).default('wrong'),
-    /** As it was read, so that equal answers can be counted. */
+    /** Answer as it was read, so that equal answers can be counted. */
     answer: z.unknown().optional(),
   })
   .refine(({ outcome, score: figure }) => outcome !== 'none' || figure === undefined, {
     path: ['score'],
-    message: 'a verdict of outcome none has no figure',
+    message: 'only a verdict of outcome pass or fail can have a score',
   });
 
 type Given = z.output<typeof given>;
 
 function asVerdict({ outcome, score: figure, reason, category }: Given): Verdict {
-  if (outcome === 'none') return undecided(reason ?? 'verify gave none and no reason');
-  const scored = figure === undefined ? {} : { score: figure };
+  if (outcome === 'none') return undecided(reason ?? 'verify returned none without a reason');
+  const scored = stated({ score: figure });
   if (outcome === 'pass') return { kind: 'pass', violations: [], metrics: {}, ...scored };
   return { ...failed(category, reason ?? 'The answer is not accepted.'), ...scored };
 }
 
 /**
- * A verdict as a check outside of this process gives it: true, false, or with an outcome.
+ * Reads the verdict of a check outside this process: true, false, or an object with an outcome.
  * @throws MemberError
  */
 export const readGivenVerdict = (value: unknown): Verdict =>
@@ -67,7 +70,7 @@ const readable = ({ outcome, category }: Given): boolean =>
   outcome === 'pass' || (outcome === 'fail' && category !== 'format');
 
 export interface PythonDescription extends TaskDescription {
-  /** Of the code that judges. */
+  /** SHA-256 of the code that judges. */
   readonly sha256: string;
 }
 
@@ -93,31 +96,20 @@ function asDescription(value: unknown): PythonDescription {
       member(result.error.issues[0]!.path[0]),
       firstComplaint(result.error, 'module'),
     );
-  const { id, version, tiers, policies, verifySeconds, solution, sha256 } = result.data;
+  const { tiers, verifySeconds, solution, ...named } = result.data;
   return {
-    id,
-    version,
+    ...named,
     tiers: wholeTiers(tiers),
-    policies,
     policyNotes: {},
     exploits: [],
     limits: verifySeconds === null ? {} : { verifySeconds },
     answerGrammar: null,
-    optional: {
-      readLeniently: false,
-      grade: false,
-      feedback: false,
-      step: false,
-      checkTrace: false,
-      fewShot: false,
-      referenceReply: solution,
-    },
-    sha256,
+    optional: optionalMembers((name) => name === 'referenceReply' && solution),
   };
 }
 
 /**
- * What a call of a task gives, from what Python answered it.
+ * Converts the answer of Python to the result of a call.
  * @throws MemberError naming the function of the module
  */
 export function readResult(
@@ -129,20 +121,21 @@ export function readResult(
     case 'load':
       return asDescription(value);
     case 'generate': {
-      const content = checkMember('problem', resultShapes.generate, value, 'problem');
+      const { python } = MEMBERS.generate;
+      const content = checkResult('generate', value, python);
       try {
         return asProblem(content, args[0] as string);
       } catch (error) {
         throw new MemberError(
-          'problem',
-          `cannot be kept in a log: ${(error as TypeError).message}`,
+          python,
+          `cannot be written to a log: ${(error as TypeError).message}`,
         );
       }
     }
     case 'prompt':
-      return checkMember('prompt', resultShapes.prompt, value, 'messages');
+      return checkResult('prompt', value);
     case 'referenceReply':
-      return checkMember('solution', resultShapes.referenceReply, value, 'reply');
+      return checkResult('referenceReply', value, MEMBERS.referenceReply.python);
     case 'policy':
       return asVerdict(checkMember('verify', given, value, 'verdict'));
     case 'judge': {
@@ -166,6 +159,6 @@ export function readResult(
       }
     }
     default:
-      throw new MemberError(method, 'is not there');
+      throw new MemberError(method, 'is missing');
   }
 }

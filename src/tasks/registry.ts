@@ -8,15 +8,17 @@ export interface BuiltInTask<P extends Problem = Problem, A = unknown, R = unkno
   readonly readProblem: (value: unknown) => P;
 }
 
+/** @param read checks a problem of the task with this id */
 const builtIn = <P extends Problem, A, R>(
   task: Task<P, A, R>,
-  readProblem: (value: unknown) => P,
-): BuiltInTask => ({ task, readProblem }) as unknown as BuiltInTask;
+  read: (id: string, value: unknown) => P,
+): BuiltInTask =>
+  ({ task, readProblem: (value: unknown) => read(task.id, value) }) as unknown as BuiltInTask;
 
 const scenario = (name: (typeof SHIPPED)[number]) => async (): Promise<BuiltInTask> => {
   const { shippedTask } = await import('./games/shipped.js');
   const { task, readProblem } = shippedTask(name);
-  return builtIn(task, readProblem);
+  return builtIn(task, (_, value) => readProblem(value));
 };
 
 /**
@@ -25,39 +27,29 @@ const scenario = (name: (typeof SHIPPED)[number]) => async (): Promise<BuiltInTa
  */
 const LOAD = {
   scheduling: async () => {
-    const [{ scheduling }, { readSchedulingProblem }] = [
-      await import('./scheduling/scheduling.js'),
-      await import('./scheduling/problem.js'),
-    ];
-    return builtIn(scheduling, (value) => readSchedulingProblem(scheduling.id, value));
+    const { scheduling } = await import('./scheduling/scheduling.js');
+    const { readSchedulingProblem } = await import('./scheduling/problem.js');
+    return builtIn(scheduling, readSchedulingProblem);
   },
   'scheduling-classic': async () => {
     const { schedulingClassic } = await import('./scheduling-classic/scheduling-classic.js');
     const { readSchedulingProblem } = await import('./scheduling/problem.js');
-    return builtIn(schedulingClassic, (value) =>
-      readSchedulingProblem(schedulingClassic.id, value),
-    );
+    return builtIn(schedulingClassic, readSchedulingProblem);
   },
   extract: async () => {
-    const [{ extract }, { readExtractProblem }] = [
-      await import('./extract/extract.js'),
-      await import('./extract/problem.js'),
-    ];
-    return builtIn(extract, (value) => readExtractProblem(extract.id, value));
+    const { extract } = await import('./extract/extract.js');
+    const { readExtractProblem } = await import('./extract/problem.js');
+    return builtIn(extract, readExtractProblem);
   },
   ladder: async () => {
-    const [{ ladder }, { readLadderProblem }] = [
-      await import('./ladder/ladder.js'),
-      await import('./ladder/problem.js'),
-    ];
-    return builtIn(ladder, (value) => readLadderProblem(ladder.id, value));
+    const { ladder } = await import('./ladder/ladder.js');
+    const { readLadderProblem } = await import('./ladder/problem.js');
+    return builtIn(ladder, readLadderProblem);
   },
   sql: async () => {
-    const [{ sql }, { readSqlProblem }] = [
-      await import('./sql/sql.js'),
-      await import('./sql/problem.js'),
-    ];
-    return builtIn(sql, (value) => readSqlProblem(sql.id, value));
+    const { sql } = await import('./sql/sql.js');
+    const { readSqlProblem } = await import('./sql/problem.js');
+    return builtIn(sql, readSqlProblem);
   },
   grid_ctf: scenario('grid_ctf'),
   othello: scenario('othello'),
@@ -65,11 +57,11 @@ const LOAD = {
   convoy: scenario('convoy'),
   resource_trader: async () => {
     const { readTraderProblem, trader } = await import('./games/trader.js');
-    return builtIn(trader, readTraderProblem);
+    return builtIn(trader, (_, value) => readTraderProblem(value));
   },
   'othello-board': async () => {
     const { othelloBoard, readOthelloProblem } = await import('./games/othello-board.js');
-    return builtIn(othelloBoard, readOthelloProblem);
+    return builtIn(othelloBoard, (_, value) => readOthelloProblem(value));
   },
 } as const satisfies Readonly<Record<string, () => Promise<BuiltInTask>>>;
 

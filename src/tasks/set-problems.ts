@@ -2,8 +2,8 @@ import { frozenSet, type SetName } from './frozen-sets.js';
 import type { OpenTask, Problem } from './task.js';
 
 /**
- * The committed problems of a task, or the rows that a data file keeps from training.
- * @throws IsoproError INVALID_ARGUMENT where it has neither
+ * Returns the committed problems of a task, or the held-out rows of a data file.
+ * @throws IsoproError INVALID_ARGUMENT if it has neither
  */
 export const setProblems = (
   { id, rows }: Pick<OpenTask, 'id' | 'rows'>,

@@ -1,6 +1,6 @@
 /**
- * A user's task with everything that it imports, as one module: what is judged by is read once,
- * under one hash, and does not change when a file does.
+ * Bundles a user's task with everything that it imports into one module with one hash, which does
+ * not change when a file does.
  */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -13,12 +13,11 @@ import { installedVersion, missingPackage } from '../optional-package.js';
 export interface TaskBundle {
   /** An ES module that imports Node's own modules and this package, nothing else. */
   readonly code: string;
-  /** Of the code, as JSON; files are named from the folder of the task's. */
+  /** Source map of the code, as JSON; paths are relative to the folder of the task. */
   readonly sourceMap: string;
   /**
-   * SHA-256 (hex) of the import graph: contents of each file, in the order in which they are
-   * imported, and who imports whom. No folder's name is part of it, so that a copy elsewhere has
-   * the same.
+   * SHA-256 (hex) of the import graph: the contents of the files in import order, and their
+   * imports. It contains no folder names, so a copy elsewhere has the same hash.
    */
   readonly sha256: string;
 }
@@ -39,7 +38,7 @@ const LOADERS: Readonly<Record<string, Loader>> = {
   '.json': 'json',
 };
 
-/** What a module knows of its own place; in a bundle each needs its own. */
+/** Expressions for the place of a module; in a bundle each module needs its own. */
 const PLACES: Readonly<Record<string, { readonly name: string; readonly value: string }>> = {
   'import.meta.url': { name: 'isopro_url', value: 'isopro_place.href' },
   'import.meta.filename': { name: 'isopro_file', value: 'isopro_path(isopro_place)' },
@@ -54,7 +53,7 @@ const PLACES: Readonly<Record<string, { readonly name: string; readonly value: s
   },
 };
 
-/** Reads every file once, notes its hash, and tells it where it lay. */
+/** Reads every file once, records its hash, and gives it its own path. */
 function sources(hashes: Map<string, string>): Plugin {
   const read = (file: string): Buffer => {
     const bytes = readFileSync(file);
@@ -95,12 +94,12 @@ function sources(hashes: Map<string, string>): Plugin {
   };
 }
 
-/** Building starts a process of the bundler's, which ends with the last build. */
+/** Number of builds that are running; the process of the bundler ends with the last. */
 let building = 0;
 
 /**
- * @throws BundleError; IsoproError PACKAGE_MISSING where the bundler is there without its program
- *   for this platform
+ * @throws BundleError; IsoproError PACKAGE_MISSING if the bundler lacks its program for this
+ *   platform
  */
 export async function bundleTask(file: string): Promise<TaskBundle> {
   const entry = path.resolve(file);

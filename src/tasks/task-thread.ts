@@ -5,8 +5,8 @@ import { abortError, IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
 import { PythonProcess } from './python-process.js';
 import type { AskModel } from './data/checkers.js';
+import type { TaskDescription } from './task-shape.js';
 import type {
-  TaskDescription,
   ThreadTask,
   WorkerAbort,
   WorkerAnswer,
@@ -15,30 +15,26 @@ import type {
 } from './thread-messages.js';
 import { tooLate, VERIFY_SECONDS } from './time-limit.js';
 
-/**
- * Longest time that one call of a task may take, but for its verifier, which has a limit of its
- * own.
- */
+/** Time limit of a call, in seconds; the verifier has its own limit. */
 const CALL_SECONDS = 5;
 /**
- * Starting the thread, which is not the task's code, and loading one that imports much on a busy
- * machine.
+ * Time limit for starting the thread and for loading the task, in seconds; imports may take long on
+ * a busy machine.
  */
 const START_SECONDS = 60;
-/** A verifier that was told to stop may put away what it has open; then its thread ends. */
+/** Time for a stopped verifier to clean up before its thread ends. */
 const GRACE_MS = 500;
 const MEMORY_LIMIT_MB = 512;
 
-/** Starts that may fail one after the other; a task that was lost so often is not started again. */
+/** Failed starts in a row after which a task is not started again. */
 const MOST_FAILED_STARTS = 3;
 
 /**
- * Where a task is run: a thread for JavaScript, a process for Python. Both are told and say the
- * same.
+ * Place where a task runs: a thread for JavaScript, a process for Python, with the same messages.
  */
 type Holder = EventEmitter &
   Pick<Worker, 'postMessage' | 'ref' | 'unref' | 'terminate'> & {
-    /** What it took meanwhile beside time, to be said behind that; empty: nothing that is known. */
+    /** Note to add to a timeout; empty: none. */
     readonly tookBeside?: string;
   };
 
@@ -61,13 +57,13 @@ export class CallTimeout extends Error {
 }
 export class ThreadLost extends Error {}
 
-/** A user's code may post messages of its own from its thread, which are nothing to us. */
+/** Recognises replies; a user's code may post other messages from its thread. */
 const isReply = (message: unknown): message is WorkerReply =>
   typeof message === 'object' &&
   message !== null &&
   ('started' in message || 'ask' in message || 'call' in message);
 
-/** Of what an `error` or `exit` came with. */
+/** Converts the argument of `error` or `exit` to an error. */
 const asLoss = (cause: unknown, otherwise: string): Error =>
   cause instanceof IsoproError
     ? cause
@@ -76,15 +72,13 @@ const asLoss = (cause: unknown, otherwise: string): Error =>
 export const invalidMember = (name: string, member: string, message: string): IsoproError =>
   new IsoproError('TASK_INVALID', `${name}: member "${member}" ${message}`);
 
-/** Milliseconds, and what is said when they are over. */
+/** Time limit in milliseconds, and the seconds that a message names. */
 interface Limit {
   readonly ms: number;
   readonly seconds: number;
 }
 
-/**
- * The thread, or the process, that runs a task; replaced after a call that hangs or brings it down.
- */
+/** Thread or process that runs a task; replaced after a call that hangs or ends it. */
 export class TaskThread {
   readonly #task: ThreadTask;
   readonly #ask: AskModel | undefined;
@@ -95,7 +89,7 @@ export class TaskThread {
   #failedStarts = 0;
   #disposed = false;
 
-  /** @param ask answers what the thread asks of the model of a check */
+  /** @param ask asks the model of a check, for the thread */
   constructor(task: ThreadTask, ask?: AskModel) {
     this.#task = task;
     this.#ask = ask;
@@ -107,7 +101,7 @@ export class TaskThread {
   }
 
   /**
-   * One call at a time.
+   * Calls a method of the thread, one call at a time.
    * @throws CallTimeout, ThreadLost, IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED
    */
   call(
@@ -133,7 +127,7 @@ export class TaskThread {
     return result;
   }
 
-  /** Ends it; calls that wait, and further ones, are OBJECT_DISPOSED. */
+  /** Ends the thread; waiting and further calls fail with OBJECT_DISPOSED. */
   async dispose(): Promise<void> {
     this.#disposed = true;
     await this.#end(this.#worker);
@@ -151,7 +145,7 @@ export class TaskThread {
     if (this.#disposed) throw new IsoproError('OBJECT_DISPOSED', `${this.#name} was disposed`);
     if (this.#failedStarts >= MOST_FAILED_STARTS)
       throw new ThreadLost(
-        `it could not be started ${MOST_FAILED_STARTS} times, one after the other, and is not any more`,
+        `it failed to start ${MOST_FAILED_STARTS} times in a row and is not started again`,
       );
     this.#failedStarts++; // until it has
     const worker = startHolder(this.#task);
@@ -168,7 +162,7 @@ export class TaskThread {
     try {
       await new Promise<void>((started, failed) => {
         const lost = (cause?: unknown): void =>
-          failed(asLoss(cause, 'it ended before it had started'));
+          failed(asLoss(cause, 'it ended while it was starting'));
         const timer = setTimeout(
           () => failed(new ThreadLost('it did not start')),
           1000 * START_SECONDS,

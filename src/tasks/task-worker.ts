@@ -1,5 +1,5 @@
 /**
- * Worker thread that holds one task, a user's or one of our own. Answers never leave it, so they
+ * Worker thread that holds one task, a user's or a built-in one. Answers never leave it, so they
  * may be anything; problems and verdicts are JSON.
  */
 import { parentPort } from 'node:worker_threads';
@@ -9,25 +9,24 @@ import { setClockAhead } from './clock-shift.js';
 import { asProblem } from './problem-id.js';
 import type { Graded } from './data/score-model.js';
 import { Origins, wordsOf } from './origins.js';
-import type {
-  ChatMessage,
-  FinishReason,
-  Judgement,
-  Parsed,
-  Problem,
-  PromptStyle,
-  Task,
-  Verdict,
-} from './task.js';
+import type { ChatMessage, FinishReason, Judgement, Problem, Task, Verdict } from './task.js';
 import { builtInTask } from './registry.js';
-import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
+import {
+  checkMember,
+  checkResult,
+  describeTask,
+  MemberError,
+  MEMBERS,
+  memberShapes,
+  type CalledMember,
+  type Returned,
+  type TaskDescription,
+} from './task-shape.js';
 import type {
-  TaskDescription,
   ThreadTask,
   WorkerAbort,
   WorkerAnswer,
   WorkerCall,
-  WorkerMethod,
   WorkerReply,
 } from './thread-messages.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
@@ -37,17 +36,12 @@ const messageOf = (error: unknown): string =>
   wordsOf(error instanceof Error ? error.message : error);
 
 let task: Task<Problem, unknown, unknown>;
-/** Whether it is one of our own, whose parse and verify do not throw. */
+/** True for a task of this package, whose parse and verify do not throw. */
 let ours = false;
 
-/** Of a bundle; absent: what is thrown is not told beside the verdict. */
+/** Origins of a bundle; absent: exceptions appear only in verdicts. */
 let origins: Origins | undefined;
 let silent = false;
-
-/** Of what a member of the task threw, that is no verdict. */
-function tell(member: string, error: unknown): void {
-  if (!silent) origins?.tell(member, error);
-}
 
 /** Runs a member whose exception is the task's fault. */
 async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
@@ -63,7 +57,7 @@ async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
 }
 
 function readProblem(member: string, value: unknown, tier: string | undefined): Problem {
-  const content = checkMember(member, resultShapes.generate, value, 'problem');
+  const content = checkResult('generate', value, member);
   try {
     return asProblem(content, tier);
   } catch (error) {
@@ -71,6 +65,21 @@ function readProblem(member: string, value: unknown, tier: string | undefined): 
   }
 }
 
+/** Calls a member and checks what it returns; `grade` gets the reference too. */
+async function callMember(member: CalledMember, args: readonly unknown[]): Promise<unknown> {
+  const reference =
+    member === 'grade'
+      ? [(await run('reference', () => task.reference?.(args[0] as Problem))) ?? null]
+      : [];
+  const value = await run(member, () =>
+    Reflect.apply(task[member]!, task, [...args, ...reference]),
+  );
+  return member === 'generate'
+    ? readProblem(member, value, args[0] as string)
+    : checkResult(member, value);
+}
+
+/** Calls that do more than call one member. */
 const methods = {
   async load(given: Exclude<ThreadTask, { kind: 'python' }>): Promise<TaskDescription> {
     if (given.clockAhead !== undefined) setClockAhead(given.clockAhead);
@@ -82,13 +91,9 @@ const methods = {
           ? await rowsTask(given)
           : (await builtInTask(given.id)).task;
     if (task.step !== undefined && task.limits?.turns === undefined)
-      throw new MemberError('limits', 'needs turns where there is a step');
+      throw new MemberError('limits', 'needs turns because the task has a step');
     return {
-      id: task.id,
-      version: task.version,
-      tiers: wholeTiers(task.tiers),
-      policies: Object.keys(task.trivialPolicies ?? {}),
-      policyNotes: task.policyNotes ?? {},
+      ...describeTask(task),
       exploits: (task.exploits ?? []).map(({ name, source, problem, text, finish }) => ({
         name,
         source: source ?? 'own',
@@ -96,31 +101,7 @@ const methods = {
         text,
         finish: finish ?? 'stop',
       })),
-      limits: task.limits ?? {},
-      answerGrammar: task.answerGrammar ?? null,
-      optional: {
-        readLeniently: typeof task.readLeniently === 'function',
-        grade: typeof task.grade === 'function',
-        feedback: typeof task.feedback === 'function',
-        step: typeof task.step === 'function',
-        checkTrace: typeof task.checkTrace === 'function',
-        fewShot: typeof task.fewShot === 'function',
-        referenceReply: typeof task.referenceReply === 'function',
-      },
     };
-  },
-
-  async generate(tier: string, seed: bigint): Promise<Problem> {
-    return readProblem('generate', await run('generate', () => task.generate(tier, seed)), tier);
-  },
-
-  async prompt(problem: Problem, style: PromptStyle): Promise<unknown> {
-    return checkMember(
-      'prompt',
-      resultShapes.prompt,
-      await run('prompt', () => task.prompt(problem, style)),
-      'messages',
-    );
   },
 
   /**
@@ -138,23 +119,19 @@ const methods = {
     const judging = withinLimit((watch) => judge(problem, text, earlier, watch));
     // what its code does wrong is told of a whole reply
     if (cut) return judgedCut(await judging.catch(() => null));
-    return (await judging) ?? { verdict: lost(tooLate(limit())), form: null };
+    return (await judging) ?? { verdict: late(), form: null };
   },
 
   /** As `judge`, of every answer in the reply; all of them together have the time of one. */
   async judgeLeniently(problem: Problem, text: string): Promise<Judgement> {
-    return (
-      (await withinLimit((watch) => judgeLeniently(problem, text, watch))) ?? {
-        verdict: lost(tooLate(limit())),
-        form: null,
-      }
-    );
+    const judging = withinLimit((watch) => judgeLeniently(problem, text, watch));
+    return (await judging) ?? { verdict: late(), form: null };
   },
 
   /** Null for a reply without an answer, and for an answer that has no JSON form. */
   async answer(problem: Problem, text: string): Promise<string | null> {
     try {
-      const parsed = (await task.parse(text, problem)) as Parsed<unknown>;
+      const parsed = await task.parse(text, problem);
       return parsed.ok ? canonicalJson(parsed.answer as Json) : null;
     } catch {
       return null;
@@ -163,66 +140,9 @@ const methods = {
 
   async policy(name: string, problem: Problem): Promise<Verdict> {
     const answer = await run(`trivialPolicies.${name}`, () => task.trivialPolicies[name]!(problem));
-    return (await withinLimit((watch) => verify(problem, answer, watch))) ?? lost(tooLate(limit()));
+    return (await withinLimit((watch) => verify(problem, answer, watch))) ?? late();
   },
-
-  async grade(problem: Problem, verdict: Verdict): Promise<unknown> {
-    const reference =
-      task.reference === undefined ? null : await run('reference', () => task.reference!(problem));
-    return checkMember(
-      'grade',
-      resultShapes.grade,
-      await run('grade', () => task.grade!(problem, verdict, reference)),
-      'grades',
-    );
-  },
-
-  async feedback(problem: Problem, verdict: Verdict): Promise<unknown> {
-    return checkMember(
-      'feedback',
-      resultShapes.feedback,
-      await run('feedback', () => task.feedback!(problem, verdict)),
-      'feedback',
-    );
-  },
-
-  async step(problem: Problem, replies: readonly string[]): Promise<unknown> {
-    return checkMember(
-      'step',
-      resultShapes.step,
-      await run('step', () => task.step!(problem, replies)),
-      'said',
-    );
-  },
-
-  async checkTrace(problem: Problem, text: string): Promise<unknown> {
-    return checkMember(
-      'checkTrace',
-      resultShapes.checkTrace,
-      await run('checkTrace', () => task.checkTrace!(problem, text)),
-      'findings',
-    );
-  },
-
-  async referenceReply(problem: Problem, style: PromptStyle): Promise<unknown> {
-    const text = await run('referenceReply', () => task.referenceReply!(problem, style));
-    return checkMember('referenceReply', resultShapes.referenceReply, text, 'text');
-  },
-
-  async fewShot(
-    problem: Problem,
-    style: PromptStyle,
-    count: number,
-    seed: bigint,
-  ): Promise<unknown> {
-    return checkMember(
-      'fewShot',
-      resultShapes.prompt,
-      await run('fewShot', () => task.fewShot!(problem, style, count, seed)),
-      'messages',
-    );
-  },
-} satisfies Record<WorkerMethod, unknown>;
+};
 
 async function importTask({
   code,
@@ -256,7 +176,7 @@ async function importTask({
   return found as unknown as typeof task;
 }
 
-/** What the model of a check was asked, and is not answered yet. */
+/** Open questions to the model of a check. */
 const asked = new Map<number, (graded: Graded) => void>();
 let asks = 0;
 
@@ -273,8 +193,9 @@ async function rowsTask({ program }: ThreadTask & { kind: 'data' }): Promise<typ
 }
 
 const limit = (): number => task.limits?.verifySeconds ?? VERIFY_SECONDS;
+const late = (): Verdict => lost(tooLate(limit()));
 
-/** The call that is going on, and what tells its verifier that nobody waits for it any more. */
+/** Running call, and the controller that cancels its verifier. */
 let current = { call: 0, abandoned: new AbortController() };
 
 /** Null where it took too long. @throws IsoproError ABORTED */
@@ -289,21 +210,26 @@ async function withinLimit<T>(find: (watch: Watch) => Promise<T>): Promise<T | n
   );
 }
 
-async function judgeLeniently(problem: Problem, text: string, watch: Watch): Promise<Judgement> {
-  let answers: readonly unknown[];
+/** Calls a member whose exception leaves the reply without a verdict. */
+async function attempt<Name extends 'parse' | 'readLeniently' | 'verify'>(
+  member: Name,
+  ...args: readonly unknown[]
+): Promise<{ readonly value: Returned<Name> } | { readonly thrown: Verdict }> {
+  let value: unknown;
   try {
-    answers = checkMember(
-      'readLeniently',
-      resultShapes.readLeniently,
-      await task.readLeniently!(text, problem),
-      'answers',
-    );
+    value = await Reflect.apply(task[member]!, task, args);
   } catch (error) {
-    if (error instanceof MemberError) throw error;
-    tell('readLeniently', error);
-    return { verdict: threw('readLeniently', messageOf(error)), form: null };
+    if (!silent) origins?.tell(member, error);
+    return { thrown: threw(member, messageOf(error)) };
   }
-  return judgeAny(answers, (answer) => verify(problem, answer, watch));
+  return { value: checkResult(member, value) };
+}
+
+async function judgeLeniently(problem: Problem, text: string, watch: Watch): Promise<Judgement> {
+  const read = await attempt('readLeniently', text, problem);
+  return 'thrown' in read
+    ? { verdict: read.thrown, form: null }
+    : judgeAny(read.value, (answer) => verify(problem, answer, watch));
 }
 
 async function judge(
@@ -312,32 +238,17 @@ async function judge(
   earlier: readonly string[],
   watch: Watch,
 ): Promise<Judgement> {
-  let parsed: Parsed<unknown>;
-  try {
-    parsed = checkMember(
-      'parse',
-      resultShapes.parse,
-      await task.parse(text, problem, earlier),
-      'parsed',
-    ) as Parsed<unknown>;
-  } catch (error) {
-    if (error instanceof MemberError) throw error;
-    tell('parse', error);
-    return { verdict: threw('parse', messageOf(error)), form: null };
-  }
-  if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
-  return { verdict: await verify(problem, parsed.answer, watch), form: parsed.form };
+  const read = await attempt('parse', text, problem, earlier);
+  if ('thrown' in read) return { verdict: read.thrown, form: null };
+  const parsed = read.value;
+  return parsed.ok
+    ? { verdict: await verify(problem, parsed.answer, watch), form: parsed.form }
+    : { verdict: failed(parsed.category, parsed.detail), form: null };
 }
 
 async function verify(problem: Problem, answer: unknown, watch: Watch): Promise<Verdict> {
-  let verdict: unknown;
-  try {
-    verdict = await task.verify(problem, answer, watch);
-  } catch (error) {
-    tell('verify', error);
-    return threw('verify', messageOf(error));
-  }
-  return checkMember('verify', resultShapes.verify, verdict, 'verdict') as Verdict;
+  const verified = await attempt('verify', problem, answer, watch);
+  return 'thrown' in verified ? verified.thrown : (verified.value as Verdict);
 }
 
 parentPort!.on('message', (message: WorkerCall | WorkerAbort | WorkerAnswer) => {
@@ -352,7 +263,11 @@ parentPort!.on('message', (message: WorkerCall | WorkerAbort | WorkerAnswer) => 
   }
   const { call, method, args } = message;
   current = { call, abandoned: new AbortController() }; // one at a time
-  (methods[method] as (...given: readonly unknown[]) => Promise<unknown>)(...args).then(
+  const answered: Promise<unknown> =
+    method in MEMBERS
+      ? callMember(method as CalledMember, args)
+      : Reflect.apply(methods[method as keyof typeof methods], methods, args);
+  answered.then(
     (value) => parentPort!.postMessage({ call, value } satisfies WorkerReply),
     (error: unknown) =>
       parentPort!.postMessage({

@@ -2,7 +2,7 @@ import type { Forecast } from '../statistics/index.js';
 import type { AskingOptions } from './asking-options.js';
 import type { DataTaskOptions } from './data/options.js';
 
-/** One message of a chat; the engine renders lists of them with the model's own template. */
+/** Message of a chat; the engine renders lists of them with the chat template of the model. */
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant';
   readonly content: string;
@@ -13,8 +13,9 @@ export type PromptStyle = 'cot' | 'plain';
 export const PROMPT_STYLES: readonly PromptStyle[] = ['cot', 'plain'];
 
 /**
- * How a rollout ended: with the end-of-turn token, at the token limit, before a turn for which the
- * context had no room (its last reply ended by itself, the episode did not), or cancelled.
+ * How a rollout ended: `stop`, with the end-of-turn token; `length`, at the token limit; `context`,
+ * before a turn for which the context had no room, although its last reply ended by itself;
+ * `aborted`, cancelled.
  */
 export const FINISH_REASONS = ['stop', 'length', 'context', 'aborted'] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
@@ -22,7 +23,7 @@ export type FinishReason = (typeof FINISH_REASONS)[number];
 export interface Tier {
   readonly id: string;
   readonly title: string;
-  /** False: held out of training, used for evaluation only. */
+  /** False: the tier is held out of training and used for evaluation only. */
   readonly trains: boolean;
   /** Tiers of one group are averaged into one tier of that name before tiers are averaged. */
   readonly group?: string;
@@ -38,17 +39,17 @@ export type VerdictKind = 'pass' | 'fail' | 'none';
 
 export interface Violation {
   readonly category: string;
-  /** The jobs, tests, … concerned, named as the prompt names them. */
+  /** Jobs, tests or other things concerned, named as in the prompt. */
   readonly jobs: readonly string[];
-  /** By how much the rule is broken, in the rule's own unit. */
+  /** Amount by which the rule is broken, in the unit of the rule. */
   readonly amount: number;
   /** One sentence for a reader of the prompt. */
   readonly detail: string;
 }
 
 /**
- * `none`: the verifier could not decide (`reason` says why); it is never counted as a failure, and
- * carries no figure.
+ * Verdict on an answer. `none`: the verifier could not decide, and `reason` says why; it never
+ * counts as a failure and has no score.
  */
 export interface Verdict {
   readonly kind: VerdictKind;
@@ -56,32 +57,32 @@ export interface Verdict {
   readonly metrics: Readonly<Record<string, number>>;
   readonly reason?: string;
   /**
-   * What the answer came to beside what was right, for a reader of report and log; no model is told
-   * it.
+   * Result of the answer and the expected result, for readers of the report and the log. Never
+   * shown to a model.
    */
   readonly results?: { readonly found: string; readonly expected: string };
   /**
-   * How good the answer is, in [0, 1], 1 being best. In a mean a pass without one counts 1, a fail
-   * without one 0.
+   * Quality of the answer in [0, 1], 1 being best. In a mean, a pass without a score counts 1 and a
+   * fail without one 0.
    */
   readonly score?: number;
-  /** Of a task whose answers are probabilities; evaluation gives them proper scores. */
+  /** For tasks whose answers are probabilities; evaluation computes proper scores from it. */
   readonly forecast?: Forecast;
 }
 
-/** What `verify` is given beside the answer. */
+/** Passed to `verify` with the answer. */
 export interface VerifyContext {
-  /** Aborted when the task's time limit is over, and when nobody waits for the verdict any more. */
+  /** Aborted when the time limit is over, or when the verdict is no longer needed. */
   readonly signal: AbortSignal;
 }
 
 export interface TaskLimits {
   /**
-   * Seconds in which a reply must be parsed and verified, at most 3600; 5 where the task declares
-   * none. Past it the verdict is `none`.
+   * Seconds in which a reply must be parsed and verified, at most 3600; default: 5. After that the
+   * verdict is `none`.
    */
   readonly verifySeconds?: number;
-  /** Replies of an episode, at most 64; a task with `step` declares them. */
+  /** Most replies of an episode, up to 64; required for a task with `step`. */
   readonly turns?: number;
 }
 
@@ -89,25 +90,25 @@ export type Parsed<A> =
   | { readonly ok: true; readonly answer: A; readonly form: string }
   | { readonly ok: false; readonly category: string; readonly detail: string };
 
-/** One verdict per grade, e.g. `feasible`, `epsilon0`, `epsilon0.1`. */
+/** Verdicts by grade, e.g. `feasible`, `epsilon0`, `epsilon0.1`. */
 export type Grades = Readonly<Record<string, VerdictKind>>;
 
 /**
- * A statement in a rollout's reasoning that the problem, or the rollout's own answer, contradicts.
+ * Statement in the reasoning of a rollout that contradicts the problem or the rollout's own answer.
  */
 export interface TraceFinding {
   readonly category: string;
   readonly jobs: readonly string[];
   readonly claimed: string;
   readonly actual: string;
-  /** The words of the reasoning that make the claim. */
+  /** Words of the reasoning that make the claim. */
   readonly excerpt: string;
 }
 
-/** A reply that must not pass, and why somebody might have hoped that it does. */
+/** Reply that must not pass, although a weak verifier might accept it. */
 export interface ExploitCase<P extends Problem = Problem> {
   readonly name: string;
-  /** Where the trick is known from, e.g. `isopro.md §3.3 row 4`. */
+  /** Source of the trick, e.g. `isopro.md §3.3 row 4`. */
   readonly source: string;
   readonly problem: P;
   readonly text: string;
@@ -115,112 +116,111 @@ export interface ExploitCase<P extends Problem = Problem> {
 }
 
 /**
- * What a task is: problems, prompts, and a verifier that needs no model. `P` is the problem, `A`
- * the parsed answer, `R` the reference that grades compare with (by default an answer).
+ * Problems, prompts, and a verifier that needs no model. `P` is the problem, `A` the parsed answer,
+ * `R` the reference that grades compare with (default: an answer).
  */
 export interface Task<P extends Problem, A, R = A> {
   readonly id: string;
   /** Changes whenever a problem, a prompt or a verdict of the task could change. */
   readonly version: string;
   readonly tiers: readonly Tier[];
-  /** Deterministic in (tier, seed); never a problem of the frozen evaluation sets. */
+  /** Makes a problem, the same for the same arguments; never one of the frozen evaluation sets. */
   generate(tier: string, seed: bigint): P | Promise<P>;
-  /** States every rule that the verifier enforces. */
+  /** Writes the prompt, which states every rule that the verifier enforces. */
   prompt(problem: P, style: PromptStyle): ChatMessage[];
   /**
-   * Strict: one answer block, or the reason why not.
-   * @param earlier replies of the episode, in a task of several turns
+   * Reads a reply strictly: one answer block, or the reason why there is none.
+   * @param earlier earlier replies of the episode, in a task of several turns
    */
   parse(text: string, problem: P, earlier?: readonly string[]): Parsed<A>;
   /**
-   * The most lenient reading, which tells skill from format: every answer that can be found
-   * anywhere in a reply, finished or not. A measure only, nothing is trained on it. At most the
-   * first `MAX_READINGS` are judged.
+   * Reads a reply as leniently as possible, to separate skill from format: every answer that can be
+   * found anywhere in a reply, finished or not. Only a measure: nothing trains on it. At most the
+   * first `MAX_READINGS` answers are judged.
    */
   readLeniently?(text: string, problem: P): readonly A[];
   /**
-   * GBNF of what `parse` reads, for decoding in which the form cannot fail. General: it names
-   * nothing of any problem, so that it gives no answer away.
+   * GBNF of what `parse` reads, for decoding that cannot break the form. It names nothing from any
+   * problem, so it gives no answer away.
    */
   readonly answerGrammar?: string;
-  /** Deterministic, without a solver, and within the task's time limit. */
+  /** Judges an answer: deterministic, without a solver, within the time limit of the task. */
   verify(problem: P, answer: A, context: VerifyContext): Verdict | Promise<Verdict>;
   readonly limits?: TaskLimits;
   grade?(problem: P, verdict: Verdict, reference: R | null): Grades;
-  /** What a user would be told before trying again. */
+  /** Tells the model what was wrong, before it tries again. */
   feedback?(problem: P, verdict: Verdict): string;
   /**
-   * A task of several turns: what the model is told after its replies so far; null where the
-   * episode ends with them. Pure, and all state is in its arguments, so that a run that goes on and
-   * a judge come to the same. `limits.turns` bounds it.
+   * Returns the next message to the model after its replies so far, in a task of several turns;
+   * null if the episode is over. Pure: a resumed run and a judge must get the same. `limits.turns`
+   * bounds the episode.
    */
   step?(problem: P, replies: readonly string[]): string | null;
   /**
-   * A correct answer, or null where none could be found in time. Never shown to the model, never
-   * trained on by the loop.
+   * Returns a correct answer, or null if none could be found in time. Never shown to the model and
+   * never trained on by a run.
    */
   oracle?(problem: P): Promise<A | null>;
-  /** What `grade` compares with; null where it could not be found in time. */
+  /** Returns what `grade` compares with; null if it could not be found in time. */
   reference?(problem: P): Promise<R | null>;
   /**
-   * A reply that passes, in the form that the prompt asks for; null where none could be found in
-   * time. The control `references` alone trains on it, in a task whose episodes are one reply.
-   * Pure.
+   * Returns a reply that passes, in the form that the prompt asks for; null if none could be found
+   * in time. Only the control `references` trains on it, for tasks of one reply per episode. Pure.
    */
   referenceReply?(problem: P, style: PromptStyle): string | null | Promise<string | null>;
-  /** Contradictions between a reply's reasoning and the problem; empty when none was found. */
+  /** Finds contradictions between the reasoning of a reply and the problem. */
   checkTrace?(problem: P, text: string): TraceFinding[];
-  /** Solved examples of the question's own tier, as alternating user and assistant messages. */
+  /** Returns solved examples of the question's tier, as user and assistant messages in turn. */
   fewShot?(problem: P, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[]>;
-  /** Policies that use no model; scored in every report. */
+  /** Shortcut programs that answer without a model; every report scores them. */
   readonly trivialPolicies: Readonly<Record<string, (problem: P) => A>>;
-  /** What must be known beside a policy's figures, by policy. */
+  /** Notes that explain the figures of a policy, by its name. */
   readonly policyNotes?: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase<P>[];
   /**
-   * Replies that pass although they should not: what a reproduction of somebody else's verifier
-   * must accept.
+   * Replies that pass although they should not, in a task that reproduces the verifier of someone
+   * else.
    */
   readonly knownHoles?: readonly ExploitCase<P>[];
-  /** Replies that were cut off are judged like complete ones instead of failing as `truncated`. */
+  /** Judges replies that were cut off like complete ones; otherwise they fail as `truncated`. */
   readonly judgesTruncated?: boolean;
   /**
-   * Of a built-in task: ends what its verifier has started, processes for one. The next verdict
+   * Ends what the verifier of a built-in task has started, such as processes. The next verdict
    * starts it again.
    */
   dispose?(): Promise<void>;
 }
 
-/** A task whose verdicts are there at once. */
+/** Task whose `verify` returns no promise. */
 export interface SynchronousTask<P extends Problem, A, R = A> extends Task<P, A, R> {
   verify(problem: P, answer: A, context?: VerifyContext): Verdict;
 }
 
-/** What is known of a task whose problems are the rows of a file. */
+/** Data about a task whose problems are the rows of a file. */
 export interface TaskRows {
-  /** In the order in which an evaluation takes them. */
+  /** Held-out rows, in the order in which an evaluation takes them. */
   readonly heldOut: Readonly<Record<'dev' | 'test', readonly Problem[]>>;
-  /** What is trained on, in the order of the file: all that a tier can generate. */
+  /** Training rows of a tier, in the order of the file: all that it can generate. */
   readonly trained: (tier: string) => readonly Problem[];
   /** Rows of each part. */
   readonly counts: Readonly<Record<'dev' | 'test' | 'train', number>>;
-  /** Rows that were left out: the same question and answer stand in an earlier one. */
+  /** Rows that were left out because an earlier row has the same question and answer. */
   readonly duplicates: number;
   /**
-   * `name` is as a manifest holds it, without folders; `specifier` opens it again, wherever this
-   * process then is.
+   * `name` is the name in the manifest, without folders; `specifier` opens the check again from any
+   * working directory.
    */
   readonly check: {
     readonly name: string;
     readonly specifier: string;
-    /** Of a model that scores: its file without folders, and what that holds. */
+    /** For a model that scores: name of its file without folders, and SHA-256 of the file. */
     readonly grader?: { readonly model: string; readonly sha256: string };
   };
-  /** Where the split is written down, and as what. */
+  /** File that records the split, and its text. */
   readonly split: { readonly file: string; readonly text: string };
   /**
-   * Held-out rows whose question is nearly one that is trained on, and the numbers of two such
-   * rows. Not quick for a large file.
+   * Counts the held-out rows whose question is nearly that of a training row, with the numbers of
+   * two such rows. Slow for a large file.
    */
   nearDuplicates(): {
     readonly rows: number;
@@ -231,22 +231,20 @@ export interface TaskRows {
 
 export interface Judgement {
   readonly verdict: Verdict;
-  /**
-   * The surface form of the answer as the parser names it; null where there was no answer to read.
-   */
+  /** Surface form of the answer, as the parser names it; null if no answer could be read. */
   readonly form: string | null;
 }
 
 export interface JudgeOptions {
-  /** Replies of the episode before this one. */
+  /** Earlier replies of the episode. */
   readonly earlier?: readonly string[];
-  /** Of who waits for the verdict; the verifier is told. */
+  /** Cancels the verdict; the verifier sees it. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * A task ready for use: the same asynchronous face for a built-in one, which runs here, and a
- * user's, which runs in a thread with a time limit; several threads may judge. Answers stay inside.
+ * Task ready for use. A built-in task runs in this thread, a user's task in one or more threads
+ * with a time limit; the interface is the same. Answers stay inside.
  */
 export interface OpenTask {
   readonly id: string;
@@ -257,8 +255,8 @@ export interface OpenTask {
   readonly policyNotes: Readonly<Record<string, string>>;
   readonly exploits: readonly ExploitCase[];
   /**
-   * `path` opens a task of a user's again, with `options`; `sha256` is over its code with all that
-   * it imports, or its rows and their check.
+   * `path` opens a user's task again, with `options`; `sha256` covers its code with everything it
+   * imports, or its rows and their check.
    */
   readonly source:
     | { readonly kind: 'built-in' }
@@ -268,10 +266,7 @@ export interface OpenTask {
         readonly sha256: string;
         readonly options: DataTaskOptions & AskingOptions;
       };
-  /**
-   * Of a task whose problems are the rows of a file; what it generates is among those that are
-   * trained on.
-   */
+  /** Present if the problems are the rows of a file; `generate` then returns training rows. */
   readonly rows?: TaskRows;
   /** @throws IsoproError TIER_UNKNOWN */
   generate(tier: string, seed: bigint): Promise<Problem>;
@@ -279,12 +274,12 @@ export interface OpenTask {
   readProblem(value: unknown): Problem;
   prompt(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
   /**
-   * What a problem asks, where `prompt` says more: without solved examples, which need not be the
-   * same for one question.
+   * Returns the prompt without solved examples, which may differ for the same question. Absent if
+   * `prompt` adds nothing.
    */
   question?(problem: Problem, style: PromptStyle): Promise<ChatMessage[]>;
   /**
-   * Verdicts come out in the order in which they are asked for.
+   * Judges a reply. Verdicts arrive in the order of the calls.
    * @throws IsoproError TASK_INVALID, ABORTED
    */
   judge(
@@ -293,11 +288,11 @@ export interface OpenTask {
     finish: FinishReason,
     options?: JudgeOptions,
   ): Promise<Judgement>;
-  /** Whether the task has a most lenient reading. */
+  /** True if `judgeLeniently` returns verdicts. */
   readonly readsLeniently: boolean;
   /**
-   * The verdict on the most lenient reading of a reply, cut off or not: `pass` where any answer in
-   * it passes. Null where the task has no such reading. In order with the verdicts of `judge`.
+   * Judges the most lenient reading of a reply, cut off or not: `pass` if any answer in it passes.
+   * Null if the task has no such reading. Verdicts keep their order with those of `judge`.
    * @throws IsoproError TASK_INVALID, ABORTED
    */
   judgeLeniently(
@@ -305,11 +300,11 @@ export interface OpenTask {
     text: string,
     options?: Pick<JudgeOptions, 'signal'>,
   ): Promise<Judgement | null>;
-  /** GBNF of the form of an answer, the same for every problem; null where the task has none. */
+  /** GBNF of the form of an answer, the same for every problem; null if the task has none. */
   readonly answerGrammar: string | null;
   /**
-   * The answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null where none
-   * can be read.
+   * Returns the answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null if
+   * none can be read.
    */
   readAnswer(problem: Problem, text: string): Promise<string | null>;
   /** @throws IsoproError TASK_INVALID, ABORTED */
@@ -318,17 +313,17 @@ export interface OpenTask {
     problem: Problem,
     options?: Pick<JudgeOptions, 'signal'>,
   ): Promise<Verdict>;
-  /** null where the task has no grades; a grade whose reference cannot be found is `none`. */
+  /** Returns null if the task has no grades; a grade whose reference cannot be found is `none`. */
   grade(problem: Problem, verdict: Verdict): Promise<Grades | null>;
   feedback(problem: Problem, verdict: Verdict): Promise<string | null>;
-  /** Replies of an episode, at most. */
+  /** Most replies of an episode. */
   readonly turns: number;
-  /** A reply ends before the first of these texts; absent: where the model ends it. */
+  /** Texts before which a reply ends; absent: the model ends it. */
   readonly stop?: readonly string[];
   /**
-   * What the model is told after its replies so far, each of which ended by itself; null where the
-   * episode is over. A task without turns of its own that is opened with several gives its feedback
-   * on a reply that fails.
+   * Returns the next message to the model after its replies so far, each of which ended by itself;
+   * null if the episode is over. A task without turns of its own that is opened with several
+   * returns its feedback on a reply that fails.
    */
   step(problem: Problem, replies: readonly string[]): Promise<string | null>;
   checkTrace(problem: Problem, text: string): Promise<TraceFinding[]>;
@@ -338,9 +333,9 @@ export interface OpenTask {
     count: number,
     seed: bigint,
   ): Promise<ChatMessage[] | null>;
-  /** Whether the task knows replies that pass by themselves. */
+  /** True if `referenceReply` can return replies. */
   readonly hasReferences: boolean;
-  /** A reply that passes; null where the task knows none. */
+  /** Returns a reply that passes; null if the task knows none. */
   referenceReply(problem: Problem, style: PromptStyle): Promise<string | null>;
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

@@ -1,17 +1,15 @@
-/**
- * What is said between whoever opened a task and the thread, or the process of Python, that holds
- * it.
- */
+/** Messages between the opener of a task and the thread or Python process that holds it. */
 import type { IsoproError } from '../errors.js';
 import type { DataProgram } from './data/program.js';
 import type { Graded } from './data/score-model.js';
 import type { PythonModule } from './python-module.js';
 import type { BuiltInId } from './registry.js';
-import type { ChatMessage, OpenTask, TaskLimits } from './task.js';
+import type { ChatMessage } from './task.js';
+import type { CalledMember } from './task-shape.js';
 
 /**
- * What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or
- * module, or one of our own tasks.
+ * Task that a thread or Python process holds: a user's file as a bundle, a user's data or module,
+ * or a built-in task.
  */
 export type ThreadTask = (
   | {
@@ -29,49 +27,23 @@ export type ThreadTask = (
   readonly clockAhead?: number;
 };
 
-export interface TaskDescription
-  extends Pick<
-    OpenTask,
-    'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'
-  > {
-  readonly limits: TaskLimits;
-  readonly optional: Readonly<
-    Record<
-      'readLeniently' | 'grade' | 'feedback' | 'step' | 'checkTrace' | 'fewShot' | 'referenceReply',
-      boolean
-    >
-  >;
-}
-/** The calls that a thread answers (`methods` of task-worker.ts). */
-export type WorkerMethod =
-  | 'load'
-  | 'generate'
-  | 'prompt'
-  | 'judge'
-  | 'judgeLeniently'
-  | 'answer'
-  | 'policy'
-  | 'grade'
-  | 'feedback'
-  | 'step'
-  | 'checkTrace'
-  | 'referenceReply'
-  | 'fewShot';
+/** The calls that a thread answers: members of the task, and `methods` of task-worker.ts. */
+export type WorkerMethod = CalledMember | 'load' | 'judge' | 'judgeLeniently' | 'answer' | 'policy';
 
 export type WorkerCall = {
   readonly call: number;
   readonly method: WorkerMethod;
   readonly args: readonly unknown[];
 };
-/** To the call that is going on: nobody waits for it any more. */
+/** Cancels the running call. */
 export type WorkerAbort = { readonly abort: number };
-/** To what the thread has asked. */
+/** Answer to a question of the thread. */
 export type WorkerAnswer = { readonly answer: number; readonly graded: Graded };
 export type WorkerReply =
   | { readonly started: true }
   | { readonly call: number; readonly value: unknown }
   | { readonly call: number; readonly member: string; readonly message: string }
-  /** What the model of a check is asked, while a call goes on. */
+  /** Question to the model of a check during a call. */
   | { readonly ask: number; readonly messages: readonly ChatMessage[] }
-  /** Of a process: what the task needs is not there. */
+  /** Reply of a process that lacks something the task needs. */
   | { readonly call: number; readonly error: IsoproError };

@@ -1,15 +1,15 @@
 /**
- * Solved examples of a tier, the same before every question of it; what they show solved is given
- * as no problem.
+ * Solved examples of a tier, the same before every question of it. Their problems are never
+ * generated as questions.
  */
 import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
-import { deriveSeed } from '../random.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from './task.js';
+import { seedOf } from './seed.js';
 
 /**
- * Draws in place of a problem that is an example: a tier with hardly more problems than examples
- * gives one all the same.
+ * Most draws to replace a problem that is an example. A tier with hardly more problems than
+ * examples may still return one.
  */
 const MOST_REDRAWS = 100;
 
@@ -44,8 +44,8 @@ export class TierExamples {
   }
 
   /**
-   * What stands before a question, which itself is none of it.
-   * @throws IsoproError INVALID_ARGUMENT where the task has no solved examples
+   * Returns the examples before a question, without the question itself.
+   * @throws IsoproError INVALID_ARGUMENT if the task has no solved examples
    */
   async before(
     problem: Problem,
@@ -68,8 +68,8 @@ export class TierExamples {
   }
 
   /**
-   * A problem that is none of the examples, so that none of those held out stands solved before a
-   * question that is trained on.
+   * Generates a problem that is not one of the examples, so that no held-out problem is shown
+   * solved in a training prompt.
    */
   async generate(tier: string, seed: bigint): Promise<Problem> {
     let problem = await this.#task.generate(tier, seed);
@@ -79,16 +79,7 @@ export class TierExamples {
     const isShown = async (): Promise<boolean> =>
       shown.size > 0 && shown.has(question(await this.#task.prompt(problem, 'plain')));
     for (let sample = 0; sample < MOST_REDRAWS && (await isShown()); sample++)
-      problem = await this.#task.generate(
-        tier,
-        deriveSeed({
-          runSeed: seed,
-          purpose: 'not-an-example',
-          iteration: 0,
-          problemId: tier,
-          sample,
-        }),
-      );
+      problem = await this.#task.generate(tier, seedOf(seed, 'not-an-example', tier, sample));
     return problem;
   }
 

@@ -10,11 +10,11 @@ export function findTier<T extends Tier>(task: string, tiers: readonly T[], id: 
   const ids = tiers.map((candidate) => candidate.id);
   throw new IsoproError(
     'TIER_UNKNOWN',
-    `${task} has no tier ${JSON.stringify(id)}; it has ${ids.join(', ')}${didYouMean(id, ids)}`,
+    `${task} has no tier ${JSON.stringify(id)}; its tiers are ${ids.join(', ')}${didYouMean(id, ids)}`,
   );
 }
 
-/** The public members of a tier, without what only the generator knows of it. */
+/** Picks the public members of a tier. */
 export const publicTier = ({ id, title, trains, group }: Tier): Tier => ({
   id,
   title,

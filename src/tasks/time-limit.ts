@@ -2,12 +2,12 @@ import { offAbort, onAbort } from '../abort.js';
 import { abortError } from '../errors.js';
 import type { VerifyContext } from './task.js';
 
-/** Of a task that declares no limit. */
+/** Time limit of a task that declares none, in seconds. */
 export const VERIFY_SECONDS = 5;
 
 /**
- * What `verify` is given. The signal is made when it is asked for: most verifiers never do, and the
- * fastest would wait longer for it.
+ * Context of `verify`. The signal is created on first use: most verifiers never read it, and
+ * creating it takes longer than the fastest of them.
  */
 export class Watch implements VerifyContext {
   #controller: AbortController | undefined;
@@ -30,10 +30,10 @@ export class Watch implements VerifyContext {
 }
 
 /**
- * What a verifier finds, or null where it does not find it in time. It is told by its watch when
- * its time is over or nobody waits any more, and is waited for until it ends: a verifier that is
- * not to be trusted with that runs in a thread that can be ended (`TaskThread`).
- * @param signal of who waits
+ * Returns what a verifier finds, or null if it takes too long. Its watch stops when the time is
+ * over or `signal` fires; the call still waits until the verifier ends. An untrusted verifier runs
+ * in a thread that can be ended (`TaskThread`).
+ * @param signal cancels the call
  * @throws IsoproError ABORTED, and what `found` is rejected with
  */
 export async function inTime<T>(

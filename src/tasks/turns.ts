@@ -11,8 +11,9 @@ interface Turning {
 }
 
 /**
- * Replies of an episode, at most. A task has as many turns as it says, or is asked for fewer; one
- * without turns of its own may be asked for several attempts, between which its feedback stands.
+ * Returns the most replies of an episode. A task has as many turns as it declares, or fewer on
+ * request; a task without turns of its own may have several attempts with its feedback between
+ * them.
  * @throws IsoproError INVALID_ARGUMENT
  */
 export function turnsOf({ id, own, feedback }: Turning, asked: number | undefined): number {
@@ -20,19 +21,19 @@ export function turnsOf({ id, own, feedback }: Turning, asked: number | undefine
   if (own !== null && turns > own)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `turns: an episode of ${id} has at most ${own}, not ${turns}`,
+      `turns: an episode of ${id} has at most ${own} turns, not ${turns}`,
     );
   if (own === null && turns > 1 && !feedback)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `turns: ${id} has none of its own and gives no feedback, so that there is nothing to say`,
+      `turns: ${id} has no turns of its own and no feedback to give between attempts`,
     );
   return turns;
 }
 
 /**
- * What a reply that failed is answered with; null after any other. Where there is no verdict it is
- * asked for once more.
+ * Returns the feedback on a reply that failed; null after any other. A missing verdict is asked for
+ * once more.
  */
 export async function nextAttempt(
   task: Pick<OpenTask, 'judge' | 'feedback'>,

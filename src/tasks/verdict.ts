@@ -24,14 +24,14 @@ export const undecided = (reason: string): Verdict => ({
   reason,
 });
 
-/** Of the task's own code, by the words of its exception. */
+/** Verdict `none` on code of the task that threw. */
 export const threw = (member: string, message: string): Verdict =>
   undecided(`${member} threw: ${message}`);
 
 /**
- * The verdict on a reply that was cut off, of a task that does not judge such: it fails whatever it
- * says. Only code that throws is told of, since it would on other replies too.
- * @param found what judging it all the same came to; null where it came to nothing
+ * Returns the judgement of a reply that was cut off, for a task that does not judge such replies:
+ * it fails. Code that threw is reported, since it would throw on other replies too.
+ * @param found judgement of the reply as if it were complete; null if there is none
  */
 export const judgedCut = (found: Judgement | null): Judgement =>
   found?.verdict.kind === 'none' && /^\w+ (threw: |raised )/.test(found.verdict.reason ?? '')
@@ -39,23 +39,23 @@ export const judgedCut = (found: Judgement | null): Judgement =>
     : { verdict: TRUNCATED, form: null };
 
 /**
- * Whether the strict reading of a reply succeeded, right or wrong. Its share of the replies that
- * have a verdict is the format rate, which tells form from skill: accuracy is never above it.
+ * Tells whether the strict reading of a reply succeeded, right or wrong. The share of such replies
+ * among those with a verdict is the format rate; accuracy never exceeds it.
  */
 export const isWellFormed = ({ form }: Pick<Judgement, 'form'>): boolean => form !== null;
 
 const LOST = 'the verifier gave no verdict: ';
 
-/** A verifier that hangs, crashes or is too slow. */
+/** Verdict `none` of a verifier that hangs, crashes or is too slow. */
 export const lost = (reason: string): Verdict => undecided(`${LOST}${reason}`);
 
 export const isLost = ({ kind, reason }: Verdict): boolean =>
   kind === 'none' && reason?.startsWith(LOST) === true;
 
 /**
- * The verdict on a whole reply and the surface form of its answer: a reply that did not end by
- * itself fails as `truncated`, one that cannot be parsed with the parser's category, usually
- * `format`. A verdict that is there at once is no promise.
+ * Judges a reply. A reply that did not end by itself fails as `truncated`, one that cannot be
+ * parsed with the category of the parser, usually `format`. Returns a promise only if `verify`
+ * does.
  * @throws IsoproError ABORTED
  */
 export function judgeReply<P extends Problem, A>(
@@ -88,12 +88,12 @@ export function judgeReply<P extends Problem, A>(
     : { verdict, form };
 }
 
-/** Answers of one reply that are judged under the most lenient reading. */
+/** Most answers of one reply that are judged under the lenient reading. */
 export const MAX_READINGS = 16;
 
 /**
- * The verdict on several answers of which any may pass: the first pass, else the first without a
- * verdict, else the first.
+ * Judges several answers of which any may pass: returns the first pass, otherwise the first without
+ * a verdict, otherwise the first.
  */
 export async function judgeAny<A>(
   answers: readonly A[],

@@ -5,11 +5,11 @@ import type { ThreadTask } from './thread-messages.js';
 import { lost } from './verdict.js';
 
 /**
- * As many threads with the same task as may judge at once. Verdicts come out in the order in which
- * they were asked for, however many there are; a thread is started when the others are busy.
+ * Threads with the same task that judge at once. Verdicts arrive in the order of the calls,
+ * whatever the number of threads; a thread starts when the others are busy.
  */
 export class VerifierThreads {
-  /** Does whatever else the task is asked for. */
+  /** Runs all other calls of the task. */
   readonly first: TaskThread;
   readonly #threads: readonly TaskThread[];
   /** The one that judged last on top. */
@@ -27,7 +27,7 @@ export class VerifierThreads {
   }
 
   /**
-   * A verifier that hangs or crashes has no verdict.
+   * Judges a reply; the verdict of a verifier that hangs or crashes is `none`.
    * @throws IsoproError TASK_INVALID, SYSTEM_LIMIT, ABORTED
    */
   judge(
@@ -36,32 +36,36 @@ export class VerifierThreads {
     finish: FinishReason,
     { signal, earlier = [] }: JudgeOptions = {},
   ): Promise<Judgement> {
-    return this.#inOrder(
-      this.#call<Judgement>(
-        'judge',
-        [problem, text, finish, earlier],
-        (verdict) => ({ verdict, form: null }),
-        signal,
-      ),
-    );
+    return this.#judge('judge', [problem, text, finish, earlier], signal);
   }
 
-  /** As `judge`, any answer in the reply. */
-  judgeLeniently(problem: Problem, text: string, signal?: AbortSignal): Promise<Judgement> {
-    return this.#inOrder(
-      this.#call<Judgement>(
-        'judgeLeniently',
-        [problem, text],
-        (verdict) => ({ verdict, form: null }),
-        signal,
-      ),
-    );
+  /** Judges any answer in the reply, as `judge`. */
+  judgeLeniently(
+    problem: Problem,
+    text: string,
+    { signal }: Pick<JudgeOptions, 'signal'> = {},
+  ): Promise<Judgement> {
+    return this.#judge('judgeLeniently', [problem, text], signal);
   }
 
-  /** As `judge`. */
-  applyPolicy(name: string, problem: Problem, signal?: AbortSignal): Promise<Verdict> {
+  /** Judges the answer of a policy, as `judge`. */
+  applyPolicy(
+    name: string,
+    problem: Problem,
+    { signal }: Pick<JudgeOptions, 'signal'> = {},
+  ): Promise<Verdict> {
     return this.#inOrder(
       this.#call<Verdict>('policy', [name, problem], (verdict) => verdict, signal),
+    );
+  }
+
+  #judge(
+    method: 'judge' | 'judgeLeniently',
+    args: readonly unknown[],
+    signal: AbortSignal | undefined,
+  ): Promise<Judgement> {
+    return this.#inOrder(
+      this.#call<Judgement>(method, args, (verdict) => ({ verdict, form: null }), signal),
     );
   }
 

@@ -41,8 +41,7 @@ const record = z.object({
 
 /**
  * Judges JSON lines `{problem | problemId, text, finish?}` in order; `problemId` names a problem of
- * the frozen sets. A line that cannot be judged yields an error in its place; the others are not
- * affected.
+ * the frozen or held-out sets. A line that cannot be judged yields an error in its place.
  */
 export async function* verifyRecords(
   task: OpenTask,

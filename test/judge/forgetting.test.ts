@@ -190,12 +190,12 @@ describe('the measure', () => {
     }, 60_000);
 
     test.each([
-      ['is cut off', (text: string) => text.slice(0, -1), 'no kept measurement'],
-      ['is of another form', () => '{"english": [], "replies": []}', 'no kept measurement'],
+      ['is cut off', (text: string) => text.slice(0, -1), 'not a saved measurement'],
+      ['is of another form', () => '{"english": [], "replies": []}', 'not a saved measurement'],
       [
         'has one figure changed',
         (text: string) => text.replace(/"logprob":-/, '"logprob":-1'),
-        'its digest is not that of what it says',
+        'its digest does not match its content',
       ],
       [
         'has an id that is no token',
@@ -305,16 +305,16 @@ describe('the strength that a limit leaves', () => {
     const restraint = await restrain(0.05, falling(0.06));
     expect(restraint).toMatchObject({ strength: 14 / 16 });
     expect(restraintFault({ ...restraint, strength: 13 / 16 })).toMatch(
-      /is 0.8125, and what was tried gives 0.875/,
+      /is 0.8125, but the measured losses give 0.875/,
     );
     expect(restraintFault({ ...restraint, strength: 1 })).toMatch(
-      /is 1, and what was tried gives 0.875/,
+      /is 1, but the measured losses give 0.875/,
     );
     expect(restraintFault({ ...restraint, tried: restraint.tried.slice(1) })).toMatch(
-      /0.5 of its strength was tried, and not 1/,
+      /strength 0.5 was tried instead of 1/,
     );
     expect(restraintFault({ ...restraint, tried: restraint.tried.slice(0, 1) })).toMatch(
-      /0.5 of its strength was not tried/,
+      /strength 0.5 was not tried/,
     );
     const twice = {
       limit: 0.05,
@@ -324,7 +324,7 @@ describe('the strength that a limit leaves', () => {
         { strength: 1, lost: 0.03 },
       ],
     };
-    expect(restraintFault(twice)).toMatch(/1 of its strength was tried, and not 0.5/);
+    expect(restraintFault(twice)).toMatch(/strength 1 was tried instead of 0.5/);
     const more = {
       limit: 0.05,
       strength: 1,
@@ -333,7 +333,7 @@ describe('the strength that a limit leaves', () => {
         { strength: 0.5, lost: 0.01 },
       ],
     };
-    expect(restraintFault(more)).toMatch(/0.5 of its strength was tried, though 1 was found/);
+    expect(restraintFault(more)).toMatch(/strength 0.5 was tried after 1 had been found/);
   });
 
   test('is what a file with so much of its scale loses, and halves nothing else', async () => {
@@ -683,7 +683,7 @@ describe('a run', () => {
         claim({ restraint: { ...submitted.restraint, limit: 2 * limit } }),
       ).rejects.toThrow(/but the submission states/);
       await expect(claim({ restraint: { ...submitted.restraint, strength: 1 } })).rejects.toThrow(
-        /the strength is 1, and what was tried gives/,
+        /the strength is 1, but the measured losses give/,
       );
       const lied = tried.map((each) =>
         each.strength === strength ? { ...each, lost: each.lost - 0.01 } : each,

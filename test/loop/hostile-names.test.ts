@@ -190,12 +190,12 @@ test.each([
   [
     'two tiers of one id',
     "[{ id: 'a' }, { id: 'b' }, { id: 'a' }]",
-    /tiers\.2\.id: "a" is the id of another tier too/,
+    /tiers\.2\.id: "a" is also the id of another tier/,
   ],
   [
     'a tier called as a group',
     "[{ id: 'a', group: 'b' }, { id: 'b' }]",
-    /tiers\.1\.id: "b" is the name of a group too/,
+    /tiers\.1\.id: "b" is also the name of a group/,
   ],
 ])('%s: TASK_INVALID', async (_, tiers, message) => {
   writeFileSync(file('tiers.mjs'), TASK.replace(/tiers: .*,\n/, `tiers: ${tiers},\n`));

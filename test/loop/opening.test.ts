@@ -369,7 +369,7 @@ describe('what is to be known of a task is said before a model is trained on it,
     );
     const expected = [
       expect.stringMatching(
-        /^The verifier passes everything .*: the empty reply, nonsense and the question .* all pass/,
+        /^The verifier passes everything .*: the empty reply, nonsense and the repeated question all pass/,
       ),
     ];
     expect([run, plan]).toEqual([expected, expected]);
@@ -383,9 +383,9 @@ describe('what is to be known of a task is said before a model is trained on it,
       `  generate: (tier, seed) => ({ number: Number(seed % (tier === 'L0' ? 3n : 100000n)) }),\n`,
     );
     const expected = [
-      'tier L0 has 3 dev problems, not 4: its generator gave no more different ones',
-      'tier L0 has no test problem, and is in no result: its generator gave no more different ones beside the 20 of the dev set',
-      'tier L0 is not trained on: the evaluation sets keep 120 different problems of a tier, and it has no others',
+      'tier L0 has 3 dev problems instead of 4: its generator gave no more different ones',
+      'tier L0 has no test problem and is missing from all results: its generator gave no more different ones, apart from the 20 of the dev set',
+      'tier L0 is not trained on: the evaluation sets hold 120 different problems of a tier, and it has no others',
     ];
     expect(run.filter((text) => !text.startsWith('tier '))).toEqual([
       '4 of the 8 different problems of an iteration could be drawn, and there are hardly more: with 4 samples of each it has ' +

@@ -8,7 +8,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { extract } from '../../src/tasks/extract/extract.js';
-import { solvedReply } from '../../src/tasks/extract/few-shot.js';
+import { solvedReply } from '../../src/tasks/extract/prompt.js';
 import type { ExtractProblem } from '../../src/tasks/extract/problem.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
 import { type ScenarioProblem, taskOf } from '../../src/tasks/games/scenario-task.js';

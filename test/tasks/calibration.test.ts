@@ -189,7 +189,7 @@ describe('what is recommended', () => {
     });
     const cut = recommended(known, [], { maxTokens: 20, references: references(75) });
     expect(cut.settings).toMatchObject({ maxTokens: 96 });
-    expect(cut.reasons).toEqual(['right replies have up to 75 tokens, and 20 were allowed']);
+    expect(cut.reasons).toEqual(['correct replies have up to 75 tokens, but only 20 were allowed']);
     const ended = times(9, group('A', 4, { finish: 'length', tokens: 20 }));
     expect(
       recommended(ended, [], { maxTokens: 20, references: references(75) }).settings,
@@ -200,10 +200,10 @@ describe('what is recommended', () => {
     const crowded = recommended(known, [], { mostTokens: 600, references: references(9000) });
     expect(crowded.settings).toMatchObject({ maxTokens: 600 });
     expect(crowded.reasons.at(-1)).toMatch(
-      /the context has room for 600 tokens: right replies need a larger one$/,
+      /the context has room for 600 tokens: correct replies need a larger context$/,
     );
     expect(recommended(known, [], { references: references(75, 3) }).reasons).toEqual([
-      'the right replies to 3 problems were not read, and may be longer',
+      'the correct replies to 3 problems were not read and may be longer',
     ]);
   });
 
@@ -214,15 +214,17 @@ describe('what is recommended', () => {
       settings: null,
       reasons: [
         'A is unknown: the verifier gave no verdict on 72 of 72 replies',
-        expect.stringMatching(/^what there is to learn from in A is not known: `tasks verify`/),
+        expect.stringMatching(/^it is not known whether A can be learned from: `tasks verify`/),
       ],
     });
     const beside = recommended([...undecided, ...times(9, group('B', 4))]);
     expect([beside.tiers, beside.reasons.length]).toEqual([['B'], 1]);
     const unended = times(9, { tier: 'A', samples: times(3, sample()) });
     expect(recommended(unended).reasons).toEqual([
-      'A is unknown: of no problem all replies came to an end',
-      expect.stringMatching(/^what there is to learn from in A is not known: `tasks calibrate`/),
+      'A is unknown: no problem has a complete set of replies',
+      expect.stringMatching(
+        /^it is not known whether A can be learned from: run `tasks calibrate`/,
+      ),
     ]);
     // one lost verdict is not why half of the replies are missing
     const both = times(9, {
@@ -230,11 +232,11 @@ describe('what is recommended', () => {
       samples: [...times(3, sample()), sample({ kind: 'none' })],
     });
     expect(recommended(both).reasons[0]).toBe(
-      'A is unknown: of no problem all replies came to an end',
+      'A is unknown: no problem has a complete set of replies',
     );
     // nor does what is known of one tier say anything of another
     expect(recommended([...undecided, ...times(9, group('B', 8))]).reasons.at(-1)).toMatch(
-      /^what there is to learn from in A is not known/,
+      /^it is not known whether A can be learned from/,
     );
     const none = recommend([calibrateTier(tier('A'), [], 8, 1)], [], {
       samples: 8,
@@ -243,9 +245,9 @@ describe('what is recommended', () => {
       references: references(null),
     });
     expect(none.reasons).toEqual([
-      'A is unknown: no problem of it could be drawn',
+      'A is unknown: no problem could be drawn from it',
       expect.stringMatching(
-        /^what there is to learn from in A is not known: the evaluation sets keep its problems/,
+        /^it is not known whether A can be learned from: all problems are in the evaluation sets/,
       ),
     ]);
   });
@@ -291,7 +293,7 @@ describe('what is recommended', () => {
     expect(reasons).toEqual([
       expect.stringMatching(/^A is too hard/),
       expect.stringMatching(
-        /^9 problems a tier are few to say so: up to \d+ % of the groups may be mixed/,
+        /^9 problems per tier are too few to be sure: up to \d+ % of the groups may be mixed/,
       ),
       expect.stringMatching(
         /^no tier has enough mixed groups to learn from: 100 % .* cut off at 512 tokens.*: allow more, such as 1024$/,
@@ -305,16 +307,18 @@ describe('what is recommended', () => {
     expect(hard.reasons.join('\n')).toMatch(
       /too hard[^]*0 % of the replies are well-formed[^]*easier problems/,
     );
-    expect(recommended(times(40, group('A', 0))).reasons.join('\n')).not.toContain('few to say so');
+    expect(recommended(times(40, group('A', 0))).reasons.join('\n')).not.toContain(
+      'too few to be sure',
+    );
     expect(recommended(times(9, group('A', 8))).reasons.at(-1)).toContain('harder problems');
     const shown = times(9, group('A', 0));
     expect(recommended(shown, [], { unshown: 'rows' }).reasons.at(-1)).toMatch(
-      /first show the model what an answer looks like: --examples 3 .* Else take easier problems/,
+      /first show the model what an answer looks like: --examples 3 .* Otherwise use easier problems/,
     );
     expect(recommended(times(9, group('A', 4)), ['A'])).toEqual({
       tiers: [],
       settings: null,
-      reasons: ['none of these tiers is trained on'],
+      reasons: ['all these tiers are held out of training'],
     });
   });
 });
@@ -423,7 +427,7 @@ describe('a model that says one of eight letters', () => {
     const untimed = ({ repliesPerSecond: _, ...rest }: (typeof found.tiers)[number]) => rest;
     expect(again.tiers.map(untimed)).toEqual([untimed(found.tiers[1]!)]);
     expect(again.recommended.reasons.at(-1)).toBe(
-      'not looked at, and asked of by a run all the same: L0',
+      'a run also trains on tiers that were not calibrated: L0',
     );
     await expect(calibrate(model, task, { ...options, tiers: ['L7'] })).rejects.toMatchObject({
       code: 'TIER_UNKNOWN',

@@ -183,7 +183,7 @@ describe('tables', () => {
           'csv',
         ),
       ),
-    ).toThrow(/two columns are called ""/);
+    ).toThrow(/two columns are named ""/);
     expect(() =>
       readRows(
         write(
@@ -202,7 +202,7 @@ describe('tables', () => {
       );
     for (const price of ['1,507', '€ 12,500', '-2,250'])
       await expect(openTask(priced(price), { check: 'number' })).rejects.toThrow(
-        /row 7 \(line 8\): the answer .* may be a thousand or a decimal/,
+        /row 7 \(line 8\): the comma in the answer .* may mark thousands or decimals/,
       );
     for (const price of ['1,50', '0,125', '1.234,567', '1,234,567', '1507'])
       await (await openTask(priced(price), { check: 'number' })).dispose();

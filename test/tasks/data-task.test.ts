@@ -204,7 +204,7 @@ describe('checks', () => {
     await expect(
       openTask(write(lines(rows(30, () => ({ answer: { n: 'x' } })))), { check }),
     ).rejects.toThrow(
-      /row 1 \(line 1\): the answer does not keep the schema: answer\/n must be integer/,
+      /row 1 \(line 1\): the answer does not match the schema: answer\/n must be integer/,
     );
     const unknown = write(JSON.stringify({ type: 'string', format: 'email' }), 'schema.json');
     await expect(openTask(write(lines(rows(30))), { check: `json:${unknown}` })).rejects.toThrow(
@@ -233,7 +233,7 @@ describe('checks', () => {
 
   test('a task that has a verifier takes no check', async () => {
     await expect(openTask('ladder', { check: 'exact' })).rejects.toThrow(
-      /ladder has a verifier of its own/,
+      /ladder has its own verifier/,
     );
   });
 });
@@ -309,7 +309,7 @@ describe('what is wrong with a file is said with the row', () => {
   const withCells = (at: number, text: string): string =>
     table(cells.map((each, i) => (i + 1 === at ? text : each)));
   test.each<[string, string, string, RegExp]>([
-    ['too few rows', lines(rows(29)), 'jsonl', /has 29 rows, and 30 are the least/],
+    ['too few rows', lines(rows(29)), 'jsonl', /has 29 rows, but at least 30 are needed/],
     ['no rows', '', 'csv', /has 0 rows/],
     [
       'a line that is not JSON',
@@ -317,7 +317,12 @@ describe('what is wrong with a file is said with the row', () => {
       'jsonl',
       /row 4 \(line 5\): is not JSON/,
     ],
-    ['a line that is no object', withRow(2, [1]), 'jsonl', /row 2 \(line 2\): is no JSON object/],
+    [
+      'a line that is no object',
+      withRow(2, [1]),
+      'jsonl',
+      /row 2 \(line 2\): is not a JSON object/,
+    ],
     [
       'no answer',
       withRow(40, { prompt: 'x' }),
@@ -334,7 +339,7 @@ describe('what is wrong with a file is said with the row', () => {
       'an answer that is no text',
       withRow(7, { prompt: 'x', answer: [1] }),
       'jsonl',
-      /row 7 .* is no text, as the check exact needs it/,
+      /row 7 .* is not text, which the check exact needs/,
     ],
     [
       'no question',
@@ -369,7 +374,7 @@ describe('what is wrong with a file is said with the row', () => {
       'a contradiction',
       withRow(5, { prompt: asks(0), answer: 'x' }),
       'jsonl',
-      /row 5 .* asks what row 1 asks, and has another answer/,
+      /row 5 .* asks the same as row 1 but has a different answer/,
     ],
     [
       'other bytes than UTF-8',
@@ -387,7 +392,7 @@ describe('what is wrong with a file is said with the row', () => {
       'equal columns',
       table(cells, 'prompt,answer,answer').replaceAll(/(\d)$/gm, '$1,1'),
       'csv',
-      /header \(line 1\): two columns are called "answer"/,
+      /header \(line 1\): two columns are named "answer"/,
     ],
     ['other columns', table(cells, 'question;answer'), 'csv', /header \(line 1\)|row 1/],
     [
@@ -397,7 +402,7 @@ describe('what is wrong with a file is said with the row', () => {
         '"question";"answer"',
       ),
       'csv',
-      /header \(line 1\): there is no column "prompt"; the columns, by ";", are "question", "answer". Call the one that is asked prompt/,
+      /header \(line 1\): there is no column "prompt"; the columns, separated by ";", are "question", "answer". Name the column of the question prompt/,
     ],
     [
       'a text by semicolons that is cut in two',
@@ -406,7 +411,7 @@ describe('what is wrong with a file is said with the row', () => {
         'prompt;answer',
       ),
       'csv',
-      /row 12 \(line 13\): .*A text that has the separator ";" in it stands in double quotes/,
+      /row 12 \(line 13\): .*Put text that contains the separator ";" in double quotes/,
     ],
     ['a column too many', withCells(12, 'a,b,c'), 'csv', /row 12 \(line 13\)/],
     ['an open quote', withCells(12, '"a,b'), 'csv', /row \d+ \(line \d+\): Quote Not Closed/],
@@ -427,7 +432,7 @@ describe('what is wrong with a file is said with the row', () => {
       'half a character in an answer',
       `${lines(rows(30))}{"prompt":"x","answer":"\\ud83d"}\n`,
       'jsonl',
-      /row 31 \(line 31\): holds half a char/,
+      /row 31 \(line 31\): contains half a char/,
     ],
     [
       'half a character in a name',
@@ -449,13 +454,13 @@ describe('what is wrong with a file is said with the row', () => {
   });
 
   test.each<[string, Row, RegExp]>([
-    ['number', { answer: 'four' }, /the answer "four" is no number/],
-    ['number', { answer: '4 or 5' }, /no number/],
-    ['regex', { answer: '(' }, /no regular expression/],
-    ['json', { answer: '{' }, /no JSON/],
-    ['choice', { answer: 'D', choices: ['A', 'B'] }, /"D" is none of its choices/],
+    ['number', { answer: 'four' }, /the answer "four" is not a number/],
+    ['number', { answer: '4 or 5' }, /not a number/],
+    ['regex', { answer: '(' }, /not a valid regular expression/],
+    ['json', { answer: '{' }, /is not JSON/],
+    ['choice', { answer: 'D', choices: ['A', 'B'] }, /"D" is not one of its choices/],
     ['choice', { answer: 'A', choices: ['A', 'A'] }, /different texts/],
-    ['choice', { answer: 'A' }, /1 different ones/],
+    ['choice', { answer: 'A' }, /1 different answers/],
   ])('%s: the answer %j', async (check, row, words) => {
     await expect(openTask(write(lines(rows(30, () => row))), { check })).rejects.toMatchObject({
       code: 'DATA_INVALID',
@@ -845,7 +850,7 @@ export async function verify({ answer }: Row, reply: string): Promise<unknown> {
     expect(task.heldOut.dev[0]).toMatchObject({ answer: null });
     const mixed = write(lines(rows(30, (i) => (i === 4 ? { answer: undefined } : {}))));
     await expect(readData(mixed, { check })).rejects.toThrow(
-      /row 5 .* the answer is missing, and other rows have one/,
+      /row 5 .* the answer is missing, but other rows have one/,
     );
   });
 });

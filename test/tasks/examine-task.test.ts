@@ -224,7 +224,7 @@ describe('tasks check', () => {
     );
     expect(undecided).toHaveLength(1);
     expect(undecided[0]!.detail).toMatch(
-      /^\d+ of .* the first the reply "9\d\d" to problem .*: verify threw: no place for 9\d\d$/,
+      /^\d+ of .* the first is the reply "9\d\d" to problem .*: verify threw: no place for 9\d\d$/,
     );
   });
 
@@ -259,7 +259,7 @@ describe('tasks check', () => {
     );
     expect(
       await detailOf('passes-nothing', data, { check: check('reply === problem.answer + "!"') }),
-    ).toContain("not the rows' own answers");
+    ).toContain("not even the rows' own answers");
   });
 
   test('finds the one row of a file that is too long, wherever it was put', async () => {
@@ -277,7 +277,7 @@ describe('tasks check', () => {
       {},
       { perTier: 1, model: { model, template: true, maxTokens: 10 } },
     );
-    expect(long).toMatch(/^1 of 60 prompts .* the longest has 207 and begins "row 41 xxx/);
+    expect(long).toMatch(/^1 of 60 prompts .* the longest has 207 tokens and begins "row 41 xxx/);
   });
 
   test('a file that exports no task is told so, and not that its task has no id', async () => {

@@ -3,7 +3,7 @@ import { deriveSeed, Random } from '../../src/random.js';
 import { frozenSet } from '../../src/tasks/frozen-sets.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { extract } from '../../src/tasks/extract/extract.js';
-import { solvedReply } from '../../src/tasks/extract/few-shot.js';
+import { solvedReply } from '../../src/tasks/extract/prompt.js';
 import { DOCUMENTS, drawProblem, TIERS } from '../../src/tasks/extract/generate.js';
 import {
   type Extraction,

@@ -338,7 +338,7 @@ suite('a module', () => {
     ['an object', `{"a": object()}`, /not JSON/],
     ['a list', `[1]`, /a dict, not list/],
     ['itself', `(lambda d: d.update(d=d) or d)({})`, /not JSON/],
-    ['a text with half a character', `{"a": "\\ud83d"}`, /cannot be kept in a log/],
+    ['a text with half a character', `{"a": "\\ud83d"}`, /cannot be written to a log/],
     [
       'nested without measure',
       `functools.reduce(lambda inner, _: [inner], range(950), 0)`,
@@ -517,7 +517,7 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
       'asks for memory until its time is over',
       `kept = bytearray(1_500_000_000); time.sleep(1000)`,
       process.platform === 'linux'
-        ? /took longer than 3 seconds, and had asked for more than 1 GB of memory/
+        ? /took longer than 3 seconds, and by then had asked for more than 1 GB of memory/
         : /took longer than/,
     ],
     [
@@ -530,7 +530,7 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
     [
       'writes into the protocol',
       `[os.write(fd, b"{}\\n") for fd in range(8, 2, -1) if _open(fd)]`,
-      /no reply/,
+      /not a reply/,
     ],
     [
       'says too much at once',

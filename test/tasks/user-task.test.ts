@@ -88,7 +88,7 @@ describe('a task file that gives two results for the same arguments is refused, 
     [
       'prompt',
       { prompt: `() => [{ role: 'user', content: String(Math.random()) }]` },
-      /two prompts/,
+      /two different prompts/,
     ],
     [
       'verify',
@@ -462,17 +462,17 @@ export default defineTask<Sum, number>({
       writeFileSync(join(place, name), '');
     await expect(openTask(place)).rejects.toMatchObject({
       code: 'TASK_UNKNOWN',
-      message: `${place} is a folder, and a task is one file`,
+      message: `${place} is a folder; a task is a single file`,
       remedy: `Name the file: python:${join(place, 'old.py')}, ${join(place, 'rows.csv')}, ${join(place, 'sums.ts')}.`,
     });
     await expect(openTask(join(place, 'sums'))).rejects.toMatchObject({
       code: 'TASK_UNKNOWN',
-      message: `there is no ${join(place, 'sums')}, and there is ${join(place, 'sums.ts')}`,
+      message: `there is no ${join(place, 'sums')}, but there is ${join(place, 'sums.ts')}`,
       remedy: `Name the file: ${join(place, 'sums.ts')}.`,
     });
     await expect(openTask(join(place, 'old.py'))).rejects.toMatchObject({
       code: 'TASK_UNKNOWN',
-      remedy: `A task in Python is named python:${join(place, 'old.py')}.`,
+      remedy: `Name the task python:${join(place, 'old.py')}.`,
     });
     await expect(openTask(join(place, 'rows.xlsx'))).rejects.toMatchObject({
       code: 'TASK_UNKNOWN',
@@ -659,8 +659,8 @@ export default defineTask<Sum, number>({
   async () => {
     await expect(load(write(`for (;;);${source()}`))).rejects.toMatchObject({
       code: 'TASK_TIMEOUT',
-      message: expect.stringMatching(/was not loaded: it took longer than 60 seconds$/),
-      remedy: expect.stringContaining('while it is loaded'),
+      message: expect.stringMatching(/did not load: it took longer than 60 seconds$/),
+      remedy: expect.stringContaining('while it loads'),
     });
   },
 );

@@ -200,7 +200,7 @@ describe('a row', () => {
     writeFileSync(table, 'question,output\nhi,yes\n');
     await expect(parseExamples(rowsOf(exampleLines(table)))).rejects.toMatchObject({
       message: expect.stringContaining(
-        'no column "prompt" or "instruction" or "text"; the columns, by commas, are "question", "output"',
+        'no column "prompt" or "instruction" or "text"; the columns, separated by commas, are "question", "output"',
       ),
     });
   });

@@ -1,10 +1,9 @@
 /**
- * How replies to the rows of a data file are checked: what `--check` names, and what it asks of an
- * answer.
+ * Checks of the replies to the rows of a data file: what `--check` names, and what each check
+ * requires of an answer.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
-import type { Dictionary } from '../../dictionary.js';
 import type { PythonModule } from '../python-module.js';
 import { IsoproError } from '../../errors.js';
 import {
@@ -15,30 +14,28 @@ import {
   withDigits,
   type WrittenNumber,
 } from '../../json-text.js';
+import type { CheckedAnswer } from './data-problem.js';
 import { comparedLabel } from './compared-text.js';
 import { readNumber } from './number.js';
 import { refuseAll, refuseRow, type DataRow } from './read-rows.js';
 import { askedOf, type Grading } from './score-model.js';
 
-/**
- * Whether a check, as a manifest names it, is one that reads no file: a judge may take it from
- * there.
- */
+/** Tells whether a check, as named in a manifest, reads no file, so that a judge may use it. */
 export const needsNoFile = (name: string): boolean =>
   /^(?:exact|normalised|contains|regex|choice|json|number(?::\d+(?:\.\d+)?(?:e-?\d+)?%?)?)$/.test(
     name,
   );
 
-/** Everything that decides a verdict beside the row: what is hashed, and what a thread is given. */
+/** Everything that decides a verdict, apart from the row; passed to threads. */
 export type Check =
   | { readonly kind: 'exact' | 'normalised' | 'contains' | 'regex' | 'choice' }
-  /** A share of the answer where it is relative. */
+  /** `tolerance` is a share of the answer if it is relative. */
   | { readonly kind: 'number'; readonly tolerance: number; readonly relative: boolean }
   | { readonly kind: 'json'; readonly schema: Json }
-  /** Run by the system's shell in a folder, once a reply. */
+  /** The shell runs the command in a folder, once per reply. */
   | { readonly kind: 'command'; readonly command: string; readonly folder: string }
   | { readonly kind: 'python'; readonly program: PythonModule }
-  /** A model that scores: its file, and what that holds. */
+  /** A model that scores: path and SHA-256 of its file. */
   | {
       readonly kind: 'model';
       readonly grading: Grading;
@@ -47,11 +44,11 @@ export type Check =
   /** A bundle, an ES module. */
   | { readonly kind: 'script'; readonly path: string; readonly code: string };
 
-/** What judges by itself, and takes whatever the rows have. */
+/** Tells whether a check is a program, which accepts any rows. */
 const isProgram = ({ kind }: Check): boolean =>
   kind === 'command' || kind === 'python' || kind === 'script' || kind === 'model';
 
-/** What stands before a colon, or alone. */
+/** Names of checks: before a colon, or alone. */
 export const CHECK_NAMES = [
   'exact',
   'normalised',
@@ -69,21 +66,22 @@ export const CHECKS =
   'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, ' +
   'model:GRADER.json, the path of a .js or .ts file';
 
-export const CHECK_HELP = `how replies to rows of data are judged: ${CHECKS}; default: exact`;
+export const CHECK_HELP = `check that judges replies to data rows: ${CHECKS}; default: exact`;
 
-/** Most labels of a choice: what has more is no choice. */
+/** Most labels of a choice. */
 const MOST_CHOICES = 50;
 
 /**
- * Null where a value is valid, else the first complaint.
- * @throws Error where the schema is none, or names what cannot be checked
+ * Compiles a JSON Schema to a function that returns null for a valid value, else the first
+ * complaint.
+ * @throws Error if the schema is not one, or uses a keyword that cannot be checked
  */
 export function compileSchema(schema: Json): (value: unknown) => string | null {
   if (
     (typeof schema !== 'object' || schema === null || Array.isArray(schema)) &&
     typeof schema !== 'boolean'
   )
-    throw new Error('it is no object');
+    throw new Error('it is not an object');
   // strict: a keyword or format that would not be checked is refused, and not taken for kept
   const ajv = new Ajv2020({
     strict: true,
@@ -97,21 +95,9 @@ export function compileSchema(schema: Json): (value: unknown) => string | null {
 
 export const regexOf = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'su');
 
-/** What is kept of a row's answer, in the form that the check compares with. */
-export interface CheckedAnswer {
-  readonly answer: Json;
-  /**
-   * Numbers of a JSON answer that a double does not hold, by JSON pointer; the answer has their
-   * digits as texts.
-   */
-  readonly digits?: Dictionary<string>;
-  /** Of a choice. */
-  readonly choices?: readonly string[];
-}
-
 /**
- * A number is compared letter by letter as the file has it; as a number it is that of its value,
- * where a double holds that.
+ * Returns the answer of a row as text: a number as the file writes it, or for the check `number`
+ * its value if a double holds it.
  */
 function textOf({ answer, numbers }: DataRow, kind: Check['kind']): string | null {
   if (typeof answer === 'string') return answer.trim();
@@ -123,19 +109,16 @@ function textOf({ answer, numbers }: DataRow, kind: Check['kind']): string | nul
     : written.text;
 }
 
-/**
- * A program is given JSON's numbers: where it would see another one than the file has, the row is
- * refused.
- */
+/** Refuses a row with a number that a program would receive with other digits than the file has. */
 function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => never): void {
   const lost = numbers.find(({ held }) => !held);
   if (lost !== undefined)
     wrong(
-      `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number can pass to a check: write it as a text`,
+      `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a check can receive as a number: write it as text`,
     );
 }
 
-/** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
+/** Checks the answers of all rows. @throws IsoproError DATA_INVALID naming the row */
 export function checkAnswers(
   file: string,
   check: Check,
@@ -152,26 +135,26 @@ export function checkAnswers(
     if (without) return { answer: null };
     if (row.answer === null)
       return wrong(
-        optional ? 'the answer is missing, and other rows have one' : 'the answer is missing',
+        optional ? 'the answer is missing, but other rows have one' : 'the answer is missing',
       );
     if (isProgram(check)) return { answer: row.answer };
     if (check.kind === 'json') return jsonAnswer(row, valid, wrong);
     const text =
       textOf(row, check.kind) ??
-      wrong(`the answer is no text, as the check ${check.kind} needs it`);
+      wrong(`the answer is not text, which the check ${check.kind} needs`);
     if (check.kind === 'number') {
-      if (readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
+      if (readNumber(text) === null) wrong(`the answer ${shown(text)} is not a number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
         wrong(
-          `the answer ${shown(text)} may be a thousand or a decimal in a table separated by semicolons: ` +
-            'write it with a point or without the comma',
+          `the comma in the answer ${shown(text)} may mark thousands or decimals, as the table is separated by semicolons: ` +
+            'write a point or leave the comma out',
         );
     }
     if (check.kind === 'regex') {
       try {
         regexOf(text);
       } catch (cause) {
-        wrong(`the answer is no regular expression: ${(cause as Error).message}`, cause);
+        wrong(`the answer is not a valid regular expression: ${(cause as Error).message}`, cause);
       }
     }
     return { answer: text };
@@ -195,7 +178,7 @@ export function checkAnswers(
     : answers;
 }
 
-/** Each row has what the templates of a grader name. */
+/** Refuses rows without the members that the templates of a grader name. */
 function refuseMissing(file: string, grading: Grading, rows: readonly DataRow[]): void {
   for (const row of rows)
     try {
@@ -213,7 +196,7 @@ function refuseMissing(file: string, grading: Grading, rows: readonly DataRow[])
 const shown = (text: string): string =>
   JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
-/** A text is JSON text: a cell of a table holds nothing else. */
+/** Reads a JSON answer; a text is read as JSON, since a cell of a table holds only text. */
 function jsonAnswer(
   row: DataRow,
   valid: ((value: unknown) => string | null) | null,
@@ -232,13 +215,13 @@ function jsonAnswer(
       ({ value: answer, numbers } = json);
     }
     const complaint = valid?.(answer) ?? null;
-    if (complaint !== null) wrong(`the answer does not keep the schema: ${complaint}`);
+    if (complaint !== null) wrong(`the answer does not match the schema: ${complaint}`);
     ({ numbers } = comparable({ value: answer, numbers }));
     answer = withDigits({ value: answer, numbers });
     canonicalJson(answer);
   } catch (cause) {
     if (cause instanceof IsoproError && cause.code === 'DATA_INVALID') throw cause;
-    return wrong(`the answer is no JSON: ${(cause as Error).message}`, cause);
+    return wrong(`the answer is not JSON: ${(cause as Error).message}`, cause);
   }
   const digits = digitsOf(numbers);
   return { answer, ...(Object.keys(digits).length === 0 ? {} : { digits }) };
@@ -259,7 +242,7 @@ function withChoices(
       !Array.isArray(labels) ||
       !labels.every((label): label is string => typeof label === 'string' && label.trim() !== '')
     )
-      return wrong('choices is no list of texts');
+      return wrong('choices is not a list of texts');
     if (
       labels.length < 2 ||
       labels.length > MOST_CHOICES ||
@@ -267,7 +250,7 @@ function withChoices(
     )
       return wrong(
         own === undefined
-          ? `the answers of the file are ${all.length} different ones: a choice is of 2 to ${MOST_CHOICES}, or each row names its choices`
+          ? `the file has ${all.length} different answers: a choice needs 2 to ${MOST_CHOICES}; otherwise, name the choices in each row`
           : `choices needs 2 to ${MOST_CHOICES} different texts`,
       );
     const answer =
@@ -275,6 +258,6 @@ function withChoices(
       labels.find((label) => comparedLabel(label) === comparedLabel(answers[i]!));
     return answer !== undefined
       ? { answer, choices: labels }
-      : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
+      : wrong(`the answer ${shown(answers[i]!)} is not one of its choices`);
   });
 }

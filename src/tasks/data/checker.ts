@@ -2,7 +2,7 @@ import type { GivenVerdict } from '../define-task.js';
 import type { Parsed, VerifyContext } from '../task.js';
 import type { DataProblem } from './data-problem.js';
 
-/** `read` is of the answer's text: of the whole reply, or of what stands in its answer tag. */
+/** `read` gets the text of the answer: the whole reply, or the content of its answer tag. */
 export interface Checker<A = unknown> {
   read(text: string, problem: DataProblem): Parsed<A>;
   verify(

@@ -1,10 +1,11 @@
-/** How a reply is read, and when it is right, by check. They run in the thread of the task. */
+/** How each check reads a reply and judges it. Runs in the thread of the task. */
 import type { Json } from '../../canonical-json.js';
 import { decimalOf, isHeld, isNear, magnitude, times } from '../../decimal.js';
 import { dictionary, type Dictionary } from '../../dictionary.js';
 import { comparable, comparedJson, digitsOf, readJsonText, withDigits } from '../../json-text.js';
 import type { GivenVerdict } from '../define-task.js';
 import { fenced } from '../fence.js';
+import { refused } from '../flat-object.js';
 import type { ChatMessage, Parsed } from '../task.js';
 import { compileSchema, regexOf, type Check } from './check.js';
 import type { Checker } from './checker.js';
@@ -15,14 +16,13 @@ import { programChecker } from './program-checkers.js';
 import { askedOf, verdictOf, type Graded } from './score-model.js';
 
 const read = <A>(answer: A): Parsed<A> => ({ ok: true, answer, form: 'answer' });
-const unreadable = (detail: string): Parsed<never> => ({ ok: false, category: 'format', detail });
 
 const verdict = (right: boolean, detail = 'The answer is not the right one.'): GivenVerdict =>
   right ? { kind: 'pass' } : { kind: 'fail', violations: [{ category: 'wrong', detail }] };
 
-/** A reply without anything in it is no answer. */
+/** Reads the reply as text; an empty reply is not an answer. */
 const readText = (text: string): Parsed<string> =>
-  text.trim() === '' ? unreadable('The reply is empty.') : read(text.trim());
+  text.trim() === '' ? refused('The reply is empty.') : read(text.trim());
 
 const SHOWN_CHARACTERS = 40;
 const shortened = (text: string): string => text.slice(0, SHOWN_CHARACTERS).toWellFormed();
@@ -35,7 +35,7 @@ interface Told {
   readonly compared: string;
 }
 
-/** Texts in one form of letters; names of members are compared as they are. */
+/** Normalises texts for comparison; member names stay as they are. */
 const comparedTexts = (value: Json): Json =>
   typeof value === 'string'
     ? compared(value)
@@ -54,7 +54,7 @@ function readJson(text: string): Parsed<Told> {
   try {
     const json = readJsonText(fenced(text) ?? text);
     if (json.twice !== null)
-      return unreadable(`The member ${JSON.stringify(shortened(json.twice))} is there twice.`);
+      return refused(`The member ${JSON.stringify(shortened(json.twice))} is there twice.`);
     const value = structuredClone(json.value); // of a schema, with numbers as doubles
     const { numbers } = comparable(json);
     return read({
@@ -65,11 +65,11 @@ function readJson(text: string): Parsed<Told> {
       ),
     });
   } catch {
-    return unreadable('The reply is not one JSON value.');
+    return refused('The reply is not one JSON value.');
   }
 }
 
-/** How far from a number an answer may be. @param answer not 0, where a share is meant */
+/** Accepts numbers within the tolerance of the answer. */
 function numberChecker({
   tolerance,
   relative,
@@ -82,10 +82,10 @@ function numberChecker({
   return {
     read: (text) => {
       const said = lastNumber(text);
-      if (said === null) return unreadable('There is no number in the reply.');
+      if (said === null) return refused('There is no number in the reply.');
       return 'number' in said
         ? read(said.number)
-        : unreadable(
+        : refused(
             `The last number in the reply, ${JSON.stringify(shortened(said.unread))}, cannot be read.`,
           );
     },
@@ -117,15 +117,15 @@ function jsonChecker({ schema }: Check & { readonly kind: 'json' }): Checker<Tol
   };
 }
 
-/** As it is written, or both in one form of letters. */
+/** Tests the pattern on the text as written, and with both normalised. */
 function matches(pattern: string, text: string): boolean {
   return regexOf(pattern).test(text) || regexOf(compared(pattern)).test(compared(text));
 }
 
-/** Asks the model of a check, which is not in this thread. */
+/** Asks the model of a check, which runs in another thread. */
 export type AskModel = (messages: readonly ChatMessage[]) => Promise<Graded>;
 
-/** @param ask of a check that is a model */
+/** @param ask for a check that is a model */
 export function checkerOf(check: Check, ask?: AskModel): Checker {
   const text = (right: (problem: DataProblem, answer: string) => boolean): Checker =>
     ({
@@ -147,7 +147,7 @@ export function checkerOf(check: Check, ask?: AskModel): Checker {
           const found = namedChoices(reply, choices);
           return found.length === 1
             ? read(found[0]!)
-            : unreadable(
+            : refused(
                 found.length === 0
                   ? 'The reply names none of the choices.'
                   : 'The reply names more than one of the choices.',
@@ -163,7 +163,7 @@ export function checkerOf(check: Check, ask?: AskModel): Checker {
       return {
         read: readText,
         verify: async (problem, reply) => {
-          if (ask === undefined) throw new Error('there is nobody to ask the model');
+          if (ask === undefined) throw new Error('there is no model to ask');
           return verdictOf(check.grading, await ask(askedOf(check.grading, problem, reply)));
         },
       } satisfies Checker<string> as Checker;

@@ -1,14 +1,11 @@
-/**
- * Texts as checks compare them: what nobody sees a difference in makes none, and changes neither
- * what is asked nor what is learned.
- */
+/** Normalised texts for comparison. Prompts and training data are not changed. */
 
-/** One form of letters with marks (NFC), one kind of line end. */
+/** Normalises letters with marks (NFC) and line ends. */
 export const compared = (text: string): string => text.replace(/\r\n?/g, '\n').normalize('NFC');
 
 /**
- * Letter case, kinds of blanks, quotes around and a mark at the end make no other answer; signs and
- * points within one do.
+ * Ignores letter case, kinds of blanks, surrounding quotes and a mark at the end; signs and points
+ * inside an answer count.
  */
 export function normalised(text: string): string {
   const plain = text
@@ -27,7 +24,7 @@ export function normalised(text: string): string {
 const MARK = '(?![\\ufe0e\\ufe0f])\\p{M}';
 const WITH_MARK = new RegExp(`^${MARK}`, 'u');
 
-/** Whether a text has another in it, whose last character carries no further mark there. */
+/** Tells whether a text contains another whose last character carries no further mark there. */
 export function contains(text: string, part: string): boolean {
   for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) {
     if (!WITH_MARK.test(text.slice(at + part.length, at + part.length + 2))) return true;
@@ -35,13 +32,13 @@ export function contains(text: string, part: string): boolean {
   return false;
 }
 
-/** A label as it is looked for. */
+/** Normalises a label for the search. */
 export const comparedLabel = (label: string): string => compared(label).trim();
 
 const literal = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 
 /**
- * A label is a word of its own; one that begins or ends with a digit stands in no longer number.
+ * Pattern of a label; one that begins or ends with a digit does not match inside a longer number.
  */
 function labelPattern(label: string): string {
   const before = /^\p{N}/u.test(label) ? '(?<!\\p{N}[.,])' : '';
@@ -50,8 +47,8 @@ function labelPattern(label: string): string {
 }
 
 /**
- * The labels that a text names as words of their own, the longest first; a single letter counts as
- * it is written, `a` is an article.
+ * Returns the labels that a text contains as whole words, trying longer ones first. A single letter
+ * must match its case: `a` is an article.
  */
 export function namedChoices(text: string, choices: readonly string[]): string[] {
   const labels = choices

@@ -2,28 +2,30 @@
  * A data file as a task: problems are its rows, drawn by the seed; a check of `--check` judges.
  * Made in the thread that judges.
  */
+import { given } from '../../given.js';
 import { writtenJson } from '../../json-text.js';
 import { Random } from '../../random.js';
 import type { GivenVerdict, TaskDefinition } from '../define-task.js';
 import type { ChatMessage, Parsed, PromptStyle, VerifyContext } from '../task.js';
+import { refused } from '../flat-object.js';
 import { checkerOf, type AskModel } from './checkers.js';
 import type { Check } from './check.js';
 import type { DataContent, DataProblem } from './data-problem.js';
 import type { DataProgram } from './program.js';
 
 const POLICY_NOTES = {
-  'commonest answer': 'the answer that most rows that are trained on have',
-  'the question': 'what the row asks, said back',
+  'commonest answer': 'the most common answer of the training rows',
+  'the question': 'the question of the row, repeated',
 };
 
-/** Those that are the first of their kind before those that are not, both in their order. */
+/** Moves the first item of each kind to the front; both parts keep their order. */
 function differentFirst<Item>(items: readonly Item[], kindOf: (item: Item) => string): Item[] {
   const seen = new Set<string>();
   const repeats = items.map((item) => seen.size === seen.add(kindOf(item)).size);
   return [false, true].flatMap((repeat) => items.filter((_, index) => repeats[index] === repeat));
 }
 
-/** The text that a reply with the right answer has; null where the check names no one text. */
+/** Returns the text of a correct reply; null if the check has no single correct text. */
 function replyOf({ kind }: Check, { answer, digits = {} }: DataContent): string | null {
   if (answer === null || ['regex', 'command', 'python', 'script', 'model'].includes(kind))
     return null;
@@ -34,7 +36,7 @@ function replyOf({ kind }: Check, { answer, digits = {} }: DataContent): string 
 
 const questionOf = ({ messages }: DataContent): string => messages.at(-1)!.content;
 
-/** The question says what is asked of the reply's form. */
+/** Adds the required form of the reply to the question. */
 function asking(messages: readonly ChatMessage[], tag: string, style: PromptStyle): ChatMessage[] {
   const how =
     style === 'cot' ? 'Think step by step. Then give the answer' : 'Give only the answer,';
@@ -45,7 +47,7 @@ function asking(messages: readonly ChatMessage[], tag: string, style: PromptStyl
   ];
 }
 
-/** What stands in the one tag of a reply; null where there is none, or more than one. */
+/** Returns the content of the only tag of a reply; null if there is none or more than one. */
 function tagged(text: string, tag: string): string | null {
   const [before, ...opened] = text.split(`<${tag}>`);
   const [answer, ...closed] = opened[0]?.split(`</${tag}>`) ?? [];
@@ -63,7 +65,7 @@ function commonest(texts: readonly string[]): string {
   ])[0];
 }
 
-/** @param ask of a check that is a model */
+/** @param ask for a check that is a model */
 export function dataTask(
   program: DataProgram,
   ask?: AskModel,
@@ -108,11 +110,7 @@ export function dataTask(
     parse(text, problem) {
       const answer = answerTag === undefined ? text : tagged(text, answerTag);
       return answer === null
-        ? {
-            ok: false,
-            category: 'format',
-            detail: `There has to be one answer between <${answerTag}> and </${answerTag}>.`,
-          }
+        ? refused(`There has to be one answer between <${answerTag}> and </${answerTag}>.`)
         : checker.read(answer, problem);
     },
     verify,
@@ -124,7 +122,7 @@ export function dataTask(
       ...(solved ? { 'commonest answer': policy(() => usual) } : {}),
     },
     policyNotes: POLICY_NOTES,
-    ...(verifySeconds === undefined ? {} : { limits: { verifySeconds } }),
+    limits: given({ verifySeconds }),
     ...(solved
       ? {
           referenceReply(problem) {

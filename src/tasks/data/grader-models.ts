@@ -1,7 +1,7 @@
 /**
- * Models that score replies, each loaded once in this process however many tasks and threads ask
- * it, when the first reply is to be scored. What they say is the same again: greedy, one reply at a
- * time, with so many threads.
+ * Models that score replies. Each is loaded once per process, when the first reply is scored, and
+ * shared by all tasks and threads. Scores are reproducible: greedy decoding, one reply at a time,
+ * with a fixed number of threads.
  */
 import { hashFile } from '../../engine/adapter.js';
 import { loadModel, type Model } from '../../engine/model.js';
@@ -13,13 +13,13 @@ import { grammarOf, type Graded } from './score-model.js';
 
 export type ModelCheck = Check & { readonly kind: 'model' };
 
-/** Part of what decides: one thread leaves the others to sampling. */
+/** Threads of the model, which affect its scores; one leaves the others to sampling. */
 export const GRADER_THREADS = 1;
-/** Tokens of a prompt with its number, at most. */
+/** Most tokens of a prompt with its number. */
 export const GRADER_CONTEXT = 4096;
 
 /**
- * The file of a model, and what it holds.
+ * Finds the file of a model and its SHA-256.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, FILE_UNREADABLE
  */
 export async function graderFile(
@@ -37,7 +37,7 @@ interface Loaded {
 
 const loaded = new Map<string, Loaded>();
 
-/** Of who asks. What it asked is stopped where it goes. */
+/** One user of a shared model. Disposing it stops its requests. */
 export class GraderModel {
   readonly #check: ModelCheck;
   readonly #grammar: string;
@@ -59,8 +59,8 @@ export class GraderModel {
   }
 
   /**
-   * One at a time, in the order in which they are asked. Never rejects: what fails is why there is
-   * no number.
+   * Scores one reply at a time, in the order of the calls. Never rejects: an error becomes the
+   * reason why there is no number.
    */
   grade(messages: readonly ChatMessage[]): Promise<Graded> {
     const found = this.#shared.queue.then(() =>
@@ -72,7 +72,7 @@ export class GraderModel {
     return found;
   }
 
-  /** The last one frees the model. */
+  /** Frees the model with its last user. */
   async dispose(): Promise<void> {
     if (this.#gone.signal.aborted) return;
     this.#gone.abort();
@@ -83,7 +83,7 @@ export class GraderModel {
   }
 
   async #ask(messages: readonly ChatMessage[]): Promise<Graded> {
-    if (this.#gone.signal.aborted) return { none: 'nobody waits for it any more' };
+    if (this.#gone.signal.aborted) return { none: 'no one waits for it any more' };
     const model = await this.#model();
     const { maxTokens } = this.#check.grading;
     const request = {
@@ -104,8 +104,8 @@ export class GraderModel {
   }
 
   /**
-   * Where it fails, the next reply tries again.
-   * @throws IsoproError as loadModel, FILE_UNREADABLE where the file is another one now
+   * Loads the model; after a failure, the next reply tries again.
+   * @throws IsoproError as loadModel, FILE_UNREADABLE if the file has changed
    */
   #model(): Promise<Model> {
     const shared = this.#shared;

@@ -1,5 +1,6 @@
 /**
- * What `--check` names, read: what a thread is given, what is hashed and what a manifest may hold.
+ * Reads what `--check` names: the check for threads, its identity for hashes, its name for a
+ * manifest.
  */
 import { hash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
@@ -19,15 +20,15 @@ import { gradingOf, scoreModel, type ScoreModel } from './score-model.js';
 
 export interface NamedCheck {
   readonly check: Check;
-  /** What decides, as it is hashed: contents of files and not their places. */
+  /** Everything that decides, for hashing: contents of files without their paths. */
   readonly identity: Json;
-  /** As a manifest holds it: without folders. */
+  /** Name in a manifest, without folders. */
   readonly name: string;
-  /** Opens it again, wherever this process then is. */
+  /** Opens the check again from any working directory. */
   readonly specifier: string;
-  /** Of a model that scores: its file without folders, and what that holds. */
+  /** For a model that scores: name of its file without folders, and SHA-256 of the file. */
   readonly grader?: { readonly model: string; readonly sha256: string };
-  /** It has a limit of its own. */
+  /** Time limit that the check itself declares. */
   readonly verifySeconds?: number;
 }
 
@@ -58,7 +59,7 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
     case 'choice':
       return given === undefined
         ? inProcess({ kind })
-        : refuse(specifier, `takes nothing behind ${kind}`);
+        : refuse(specifier, `takes nothing after ${kind}`);
     case 'number': {
       const [, amount, percent] =
         /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ??
@@ -78,13 +79,10 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
       return given === undefined ? refuse(specifier, 'names no file') : readModelCheck(given);
     default:
       if (specifier.endsWith('.py'))
-        return refuse(
-          specifier,
-          `is the name of a file of Python: a check in it is named python:${specifier}`,
-        );
+        return refuse(specifier, `is a Python file; use python:${specifier}`);
       return refuse(
         specifier,
-        `is none of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`,
+        `is not one of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`,
       );
   }
 }
@@ -96,12 +94,12 @@ function readSchema(specifier: string, given: string): NamedCheck {
   if (lost !== undefined)
     refuse(
       specifier,
-      `has ${lost.text.slice(0, 60)} at ${placeOf(lost.path)}, more digits than a number holds`,
+      `has ${lost.text.slice(0, 60)} at ${placeOf(lost.path)}, more digits than a number can hold`,
     );
   try {
     compileSchema(schema);
   } catch (cause) {
-    refuse(specifier, `is no JSON Schema (2020-12): ${(cause as Error).message}`, cause);
+    refuse(specifier, `is not a JSON Schema (2020-12): ${(cause as Error).message}`, cause);
   }
   const check = { kind: 'json', schema } as const;
   return {
@@ -113,8 +111,8 @@ function readSchema(specifier: string, given: string): NamedCheck {
 }
 
 /**
- * The files that a command names are hashed, and stand for themselves wherever they lie; what they
- * read or import is not known.
+ * Hashes the files that a command names, without their paths. What these read or import is not
+ * known.
  */
 function readCommand(command: string): NamedCheck {
   const words = command.trim().split(/\s+/);
@@ -168,15 +166,19 @@ async function readScript(specifier: string): Promise<NamedCheck> {
 const GRADER_SECONDS = 120;
 
 /**
- * What stands behind `model:`, a file of OpenAI's form, and behind an @ the model in place of the
- * one that the file names.
+ * Reads what follows `model:`: a grader file in the form of OpenAI and, after an @, a model that
+ * replaces the one that the file names.
  */
 export function readGrader(given: string): { readonly file: string; readonly grader: ScoreModel } {
   const [, file = given, model] = /^(.+\.json)@(.+)$/s.exec(given) ?? [];
   if (!file.endsWith('.json')) refuse(`model:${given}`, 'names no .json file');
   const form = scoreModel.safeParse(readJson(file));
   if (!form.success)
-    refuse(`model:${given}`, `is no grader: ${firstComplaint(form.error, 'grader')}`, form.error);
+    refuse(
+      `model:${given}`,
+      `is not a grader: ${firstComplaint(form.error, 'grader')}`,
+      form.error,
+    );
   return {
     file: path.resolve(file),
     grader: { ...form.data, ...stated({ model }) },

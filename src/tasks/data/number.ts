@@ -1,6 +1,6 @@
 /**
- * One number as people and models write it, read whole or not at all: docs/own-data.md has the
- * grammar. Matched in linear time.
+ * Reads one number as people and models write it, entirely or not at all; docs/own-data.md has the
+ * grammar. Matching takes linear time.
  */
 import { decimalOf, decimalText } from '../../decimal.js';
 
@@ -10,7 +10,7 @@ const SIGN = '[-+\u2010-\u2013\u2212\ufe63\uff0b\uff0d]';
  * 5kg. Others stand next to numbers.
  */
 const CASED = '[\\p{Lu}\\p{Ll}\\p{Lt}]';
-/** Blanks that do not break a line, and what LaTeX writes for one. */
+/** Blanks that do not break a line, and their forms in LaTeX. */
 const NARROW = '[\u00a0\u2007\u2009\u202f]|\\\\,|\\{\\\\,\\}|,\\\\!|\\{\\\\!\\}';
 /** What may stand between two digits of one number, or of what is no number, such as 12:30. */
 const BETWEEN = [
@@ -70,7 +70,7 @@ const FORMS: readonly (readonly [form: RegExp, group: string, decimal: string])[
   [/^\d+,\d+$/, '', ','],
 ];
 
-/** The number that a body is, in ASCII; null where it is none. */
+/** Returns the number that a body is, in ASCII; null if it is not one. */
 function numberOf(body: string): string | null {
   const [, digits = '', exponent = ''] = /^(.*?)(e[-+]?\d+)?$/i.exec(plainBody(body)) ?? [];
   const found = FORMS.find(([form]) => form.test(digits));
@@ -85,8 +85,8 @@ const SAYING =
 const LONGEST_COMMAND = 16;
 
 /**
- * Whether the brace at this place opens what is said: not `^{`, `_{`, `\frac{`, nor the second of
- * two groups.
+ * Tells whether the brace at this place opens the value itself, unlike `^{`, `_{`, `\frac{` or the
+ * second of two groups.
  */
 function opensSaid(text: string, brace: number): boolean {
   const before = text.slice(Math.max(0, brace - LONGEST_COMMAND), brace).replace(/\{+$/, '');
@@ -128,7 +128,7 @@ const UNREAD_BEHIND = at(
 );
 
 /**
- * A number that is read, as decimalText writes it; null for what has the form of one and is not
+ * Returns a number as decimalText writes it; null for text that looks like a number but is not
  * read; undefined for a part of a word.
  */
 function readCandidate(text: string, match: RegExpExecArray): string | null | undefined {
@@ -166,14 +166,12 @@ function readCandidate(text: string, match: RegExpExecArray): string | null | un
   return decimalText({ ...decimal, digits: negative ? -decimal.digits : decimal.digits });
 }
 
-/**
- * Characters that are read: what is longer is no number that anybody meant, and would cost time.
- */
+/** Most characters that are read, to bound the time. */
 const MOST_CHARACTERS = 100_000;
 
 /**
- * The number that a text is, signs of currency and per cent aside, as decimalText writes it; null
- * where it is none, or more than one.
+ * Reads a text that is one number, apart from currency and per cent signs, as decimalText writes
+ * it; null if it is not a number, or more than one.
  */
 export function readNumber(text: string): string | null {
   const matches = [...text.slice(0, MOST_CHARACTERS).matchAll(CANDIDATE)];
@@ -183,12 +181,12 @@ export function readNumber(text: string): string | null {
   return /^[\p{Sc}%.\s]*$/u.test(rest) ? (readCandidate(text, match) ?? null) : null;
 }
 
-/** What a reply says: its last number, or why that is not read. */
+/** Last number of a reply, or text that looks like a number but is not read. */
 export type Said = { readonly number: string } | { readonly unread: string } | null;
 
 /**
- * Null where there is no number. What has the form of one and is not read, such as 12:30, is not
- * passed over.
+ * Finds the last number of a reply; null if there is none. Text that looks like a number but is not
+ * read, such as 12:30, is not skipped.
  */
 export function lastNumber(whole: string): Said {
   const text = whole.slice(-MOST_CHARACTERS);

@@ -1,6 +1,6 @@
 /**
- * Opens a data file as a task: reads and checks it, splits it, and says under one hash what decides
- * its verdicts.
+ * Opens a data file as a task: reads, checks and splits it, and hashes everything that decides its
+ * verdicts.
  */
 import { hash } from 'node:crypto';
 import path from 'node:path';
@@ -20,10 +20,7 @@ import { nearDuplicates, splitPath, splitRows, splitText } from './split.js';
 
 export interface OpenedData {
   readonly program: DataProgram;
-  /**
-   * SHA-256 over rows, split, check and options: what the file is called and where it lies is no
-   * part of it.
-   */
+  /** SHA-256 over rows, split, check and options, without the name and place of the file. */
   readonly sha256: string;
   readonly rows: TaskRows;
 }
@@ -42,12 +39,12 @@ export async function readData(
   if (answerTag !== undefined && !/^[A-Za-z][\w-]{0,30}$/.test(answerTag))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `answerTag: ${JSON.stringify(answerTag)} is no name of a tag, such as answer`,
+      `answerTag: ${JSON.stringify(answerTag)} is not a valid tag name, such as answer`,
     );
   if (given !== undefined && !(given > 0 && given <= 3600))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `verifySeconds: ${given} is not more than 0 and at most 3600`,
+      `verifySeconds: must be more than 0 and at most 3600, not ${given}`,
     );
   const check: NamedCheck = await readCheck(specifier);
   const verifySeconds = given ?? check.verifySeconds;
@@ -115,7 +112,7 @@ function contentsOf(file: string, check: Check, rows: readonly DataRow[]): DataC
   });
 }
 
-/** A row that says again what another says is left out; one that contradicts another is refused. */
+/** Leaves out rows that repeat another row, and refuses rows that contradict another. */
 function distinct(
   file: string,
   all: readonly DataRow[],
@@ -130,7 +127,11 @@ function distinct(
       return [i];
     }
     if (canonicalJson(content.answer) !== canonicalJson(contents[before]!.answer))
-      refuseRow(file, all[i]!, `asks what row ${all[before]!.row} asks, and has another answer`);
+      refuseRow(
+        file,
+        all[i]!,
+        `asks the same as row ${all[before]!.row} but has a different answer`,
+      );
     return [];
   });
   return {
@@ -140,14 +141,12 @@ function distinct(
   };
 }
 
-/**
- * @throws IsoproError INVALID_ARGUMENT where the options are of a data file, and the task is none
- */
+/** @throws IsoproError INVALID_ARGUMENT if options of data files are given for another task */
 export function refuseDataOptions(specifier: string, options: DataTaskOptions): void {
   const [given] = Object.keys(options);
   if (given !== undefined)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `${given}: ${specifier} has a verifier of its own; this is for data (CSV or JSON Lines)`,
+      `${given}: ${specifier} has its own verifier; this option is for data (CSV or JSON Lines)`,
     );
 }

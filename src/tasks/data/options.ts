@@ -1,24 +1,20 @@
+import { given } from '../../given.js';
+
 export interface DataTaskOptions {
-  /** How replies are checked, as `--check` names it. Default: `exact`. */
+  /** Check of the replies, as for `--check`. Default: `exact`. */
   readonly check?: string;
   /**
-   * What is checked is what stands between `<tag>` and `</tag>`, once; prompts say so. Default: the
-   * whole reply.
+   * Check only what is between `<tag>` and `</tag>`, which must appear once; prompts say so.
+   * Default: the whole reply.
    */
   readonly answerTag?: string;
-  /** Seconds that judging a reply may take. */
+  /** Time limit for judging a reply, in seconds. */
   readonly verifySeconds?: number;
 }
 
-/** Those of them that are given, of settings, flags or a log that hold others too. */
-export const dataOptionsOf = ({
-  check,
-  answerTag,
-  verifySeconds,
-}: {
-  readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined;
-}): DataTaskOptions => ({
-  ...(check === undefined ? {} : { check }),
-  ...(answerTag === undefined ? {} : { answerTag }),
-  ...(verifySeconds === undefined ? {} : { verifySeconds }),
-});
+/** Picks these options from settings, flags or a log record. */
+export const dataOptionsOf = (
+  options: {
+    readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined;
+  },
+): DataTaskOptions => given(options, 'check', 'answerTag', 'verifySeconds');

@@ -1,8 +1,7 @@
 /**
- * Checks that are programs: a command, a function of Python's, a function of a script's. Each is
- * given the row as a problem and the reply, and answers true, false, or
- * `{outcome: pass | fail | none, score?, reason?, category?}`; what it answers otherwise is no
- * verdict.
+ * Checks that are programs: a command, a Python function, or a function of a script. Each gets the
+ * row as a problem and the reply, and returns true, false, or
+ * `{outcome: pass | fail | none, score?, reason?, category?}`. Any other result gives no verdict.
  */
 import {
   spawn,
@@ -63,8 +62,8 @@ function start(
 }
 
 /**
- * @throws Error where it could not be started, ended otherwise than with 0, said no verdict, or
- *   nobody waits any more
+ * @throws Error if the command could not start, exited with a code other than 0, gave no verdict,
+ *   or was cancelled
  */
 function runCommand(
   command: string,
@@ -93,7 +92,7 @@ function runCommand(
     );
     child.stdout.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > MOST_BYTES) fail(`said more than ${MOST_BYTES} bytes`);
+      if (bytes > MOST_BYTES) fail(`wrote more than ${MOST_BYTES} bytes`);
       else output.push(chunk);
     });
     child.on('exit', kill); // what it left behind would keep its output open
@@ -103,7 +102,7 @@ function runCommand(
         const verdict = readGivenVerdict(JSON.parse(Buffer.concat(output).toString('utf8')));
         settle(() => found(verdict));
       } catch (cause) {
-        fail(`said no verdict (${(cause as Error).message})`);
+        fail(`gave no verdict (${(cause as Error).message})`);
       }
     });
     onAbort(signal, stop);
@@ -113,8 +112,7 @@ function runCommand(
 }
 
 /**
- * Imported when it is asked first: a thread that is told what it holds has to answer, whatever the
- * script does.
+ * Imports the script on the first call, so that the thread itself starts whatever the script does.
  */
 function scriptJudge({ code, path }: Check & { readonly kind: 'script' }): Judge {
   let loaded:

@@ -1,8 +1,9 @@
 import type { Check } from './check.js';
 import type { DataContent } from './data-problem.js';
+import type { DataTaskOptions } from './options.js';
 
-/** What a thread is given: everything that decides a verdict, a prompt or a draw. */
-export interface DataProgram {
+/** Everything that decides a verdict, a prompt or a draw; passed to threads. */
+export interface DataProgram extends Pick<DataTaskOptions, 'answerTag' | 'verifySeconds'> {
   /** Of the file, for messages. */
   readonly path: string;
   readonly id: string;
@@ -12,6 +13,4 @@ export interface DataProgram {
   readonly tiers: readonly string[];
   /** Rows that are trained on. */
   readonly train: readonly DataContent[];
-  readonly answerTag?: string;
-  readonly verifySeconds?: number;
 }

@@ -1,7 +1,4 @@
-/**
- * A function of Python's that judges replies to rows of data, in a process of its own that is
- * started again where it is lost.
- */
+/** Python function that judges replies to data rows, in a process that restarts after a crash. */
 import { offAbort, onAbort } from '../../abort.js';
 import { IsoproError } from '../../errors.js';
 import { PythonProcess } from '../python-process.js';
@@ -28,7 +25,7 @@ export class PythonCheck {
     return (await this.#started()).description;
   }
 
-  /** @throws Error where the process ends, and where nobody waits any more: it is ended then */
+  /** @throws Error if the process ends or the signal fires, which ends the process */
   async judge(problem: Problem, reply: string, signal: AbortSignal): Promise<Verdict> {
     const { process } = await this.#started();
     return ((await this.#send(process, 'judge', [problem, reply, 'stop', []], signal)) as Judgement)
@@ -93,7 +90,9 @@ export class PythonCheck {
   }
 }
 
-/** What it says that is meant. @throws what ends it, which the signal does too */
+/**
+ * Waits for the message that `meant` accepts. @throws what ends the process, or its cancellation
+ */
 function heard<T>(
   process: PythonProcess,
   meant: (reply: WorkerReply) => T | undefined,

@@ -1,7 +1,4 @@
-/**
- * The rows of a data file, JSON Lines or CSV, checked one by one: what is wrong is said with the
- * number of its row.
- */
+/** Reads and checks the rows of a data file, JSON Lines or CSV; errors name the row. */
 import path from 'node:path';
 import { CsvError, parse } from 'csv-parse/sync';
 import { z } from 'zod';
@@ -22,41 +19,41 @@ import { maybe } from '../../object-schemas.js';
 import type { ChatMessage } from '../task.js';
 import { firstComplaint } from '../task-shape.js';
 
-/** Fewer cannot be split into what is trained on and what is measured. */
+/** Fewest rows that can be split into training, dev and test. */
 export const LEAST_ROWS = 30;
-/** Of a row that names none. */
+/** Tier of a row that names none. */
 export const ONLY_TIER = 'all';
 
 export interface DataRow {
   /** From 1; the header of a CSV file and blank lines do not count. */
   readonly row: number;
   /**
-   * Of the file, from 1: where the row begins (JSON Lines) or ends (CSV, whose cells may hold line
-   * ends).
+   * Line of the file, from 1, where the row begins (JSON Lines) or ends (CSV, whose cells may hold
+   * line ends).
    */
   readonly line: number;
   readonly tier: string;
   readonly messages: readonly ChatMessage[];
-  /** As the file has it; null where there is none. */
+  /** Answer as in the file; null if there is none. */
   readonly answer: Json;
-  /** Numbers of the row, by their place in it, whose text says more than their value. */
+  /** Numbers whose text holds more than their value, by their place in the row. */
   readonly numbers: readonly WrittenNumber[];
-  /** The columns of its table are separated by semicolons, as where commas are decimal. */
+  /** True if semicolons separate the columns, so that commas may be decimal. */
   readonly decimalCommas: boolean;
-  /** What else the row has, for checks that read it. */
+  /** Other members of the row, for checks that read them. */
   readonly fields: Dictionary<Json>;
 }
 
-/** Endings of the names of data files. */
+/** Endings of data file names. */
 export const DATA_ENDINGS = ['.csv', '.jsonl', '.ndjson', '.csv.gz', '.jsonl.gz', '.ndjson.gz'];
 const NAME = /\.(jsonl|ndjson|csv)(\.gz)?$/i;
 
 export const isDataFile = (specifier: string): boolean => NAME.test(specifier);
 
-/** Whether a data file is CSV, by its name. */
+/** Tells by its name whether a data file is CSV. */
 export const isTable = (file: string): boolean => NAME.exec(file)?.[1]?.toLowerCase() === 'csv';
 
-/** What a task of a data file is called. */
+/** Returns the id of the task of a data file. */
 export const dataName = (file: string): string => path.basename(file).replace(NAME, '');
 
 const at = ({ row, line }: Pick<DataRow, 'row' | 'line'>): string => `row ${row} (line ${line})`;
@@ -107,10 +104,7 @@ const rowShape = z
     error: 'needs either prompt or messages',
   });
 
-/**
- * A row of a file as it stands there: of a CSV file by its header, cells without anything in them
- * left out.
- */
+/** Row as in the file; a CSV row has members by its header, without empty cells. */
 export interface Raw {
   readonly row: number;
   readonly line: number;
@@ -119,10 +113,10 @@ export interface Raw {
   readonly decimalCommas: boolean;
 }
 
-/** Columns of which a CSV file has at least one. */
+/** Columns of which a CSV file needs at least one. */
 const ASKING = ['prompt', 'messages'];
 
-/** The rows of a file, whatever their members. @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
+/** Reads the rows of a file, with any members. @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
 export function readRaw(file: string, asking: readonly string[] = ASKING): Raw[] {
   const name = path.basename(file);
   const text = readRowText(file, 'DATA_INVALID');
@@ -146,20 +140,19 @@ export function readRows(file: string): DataRow[] {
   if (rows.length < LEAST_ROWS)
     throw new IsoproError(
       'DATA_INVALID',
-      `${name} has ${rows.length} row${rows.length === 1 ? '' : 's'}, and ${LEAST_ROWS} are the least that can be split`,
+      `${name} has ${rows.length} row${rows.length === 1 ? '' : 's'}, but at least ${LEAST_ROWS} are needed to split it`,
       {
-        remedy: `Add rows: what is trained on, what decides and what is measured differ; some hundreds are better than ${LEAST_ROWS}.`,
+        remedy: `Add rows: training, dev and test take different ones. Several hundred are better than ${LEAST_ROWS}.`,
       },
     );
   return rows;
 }
 
-/** Of so many rows it is said at once what is wrong with them. */
+/** Most rows whose errors one message lists. */
 const SAID_AT_ONCE = 8;
 
 /**
- * @throws IsoproError DATA_INVALID where there is any: of one row its own, of several one that
- *   names them
+ * @throws IsoproError DATA_INVALID for any refused row: its own error, or one that lists several
  */
 export function refuseAll(file: string, refused: readonly IsoproError[]): void {
   const [first, ...others] = refused;
@@ -176,10 +169,10 @@ export function refuseAll(file: string, refused: readonly IsoproError[]): void {
   );
 }
 
-/** Half a character as JSON writes it: an escape that no backslash stands before. */
+/** Half a character as JSON writes it: an escape that is not itself escaped. */
 const HALF = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
 
-/** As JSON; null where it is nested deeper than the stack is. */
+/** Writes a value as JSON; null if it is nested deeper than the stack allows. */
 function writtenAgain(value: unknown): string | null {
   try {
     return JSON.stringify(value);
@@ -199,10 +192,10 @@ function asRow(file: string, { row, line, value, numbers, decimalCommas }: Raw):
   );
   if (infinite !== undefined)
     refuse(
-      `${placeOf(infinite.path)} is ${infinite.text}, more than a number holds: write it as a text`,
+      `${placeOf(infinite.path)} is ${infinite.text}, more than a number can hold: write it as text`,
     );
-  if (text.includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
-  if (HALF.test(text)) refuse('holds half a character (a lone surrogate)');
+  if (text.includes('\uFFFD')) refuse('contains bytes that are not UTF-8; save the file as UTF-8');
+  if (HALF.test(text)) refuse('contains half a character (a lone surrogate)');
   const parsed = rowShape.safeParse(withDigits({ value: value as Json, numbers: others }));
   if (!parsed.success)
     return refuse(firstComplaint(parsed.error, 'row').replace(/^row(?:\.|: )/, ''));
@@ -235,32 +228,28 @@ function jsonRows(file: string, text: string): Raw[] {
     }
     const { value, numbers, twice } = json;
     if (typeof value !== 'object' || value === null || Array.isArray(value))
-      refuseRow(file, place, 'is no JSON object');
+      refuseRow(file, place, 'is not a JSON object');
     if (twice !== null) refuseRow(file, place, `has the member ${JSON.stringify(twice)} twice`);
     rows.push({ ...place, value, numbers, decimalCommas: false });
   }
   return rows;
 }
 
-const COMMAS = 'A text that has a comma in it stands in double quotes';
-const QUOTES =
-  'A double quote within a text is written twice, and the text stands in double quotes';
+const COMMAS = 'Put text that contains a comma in double quotes';
+const QUOTES = 'Put the text in double quotes and double each quote inside it';
 
 /** Columns that a row's members are read from. */
 const COLUMNS = ['prompt', 'messages', 'answer', 'tier'];
 
-/**
- * A column's name as it is read: what a spreadsheet writes in capitals is meant, where no other
- * column has that name.
- */
+/** Returns the name of a column, in lower case if it is a known one and no other column has it. */
 const columnName = (name: string, all: readonly string[]): string =>
   COLUMNS.includes(name.toLowerCase()) && !all.includes(name.toLowerCase())
     ? name.toLowerCase()
     : name;
 
 /**
- * What the columns are separated by, as the header shows: a spreadsheet takes semicolons where
- * commas are decimal.
+ * Finds the separator of the columns from the header; spreadsheets use semicolons where commas are
+ * decimal.
  */
 function separatorOf(text: string, asking: readonly string[]): string {
   const [header = ''] = /^.*$/m.exec(text.replace(/^\uFEFF/, '').trimStart()) ?? [];
@@ -278,7 +267,7 @@ function separatorOf(text: string, asking: readonly string[]): string {
   return found ?? marks.find((mark) => header.includes(mark)) ?? ',';
 }
 
-/** The line by which Excel tells what separates the columns. */
+/** Line in which Excel names the separator of the columns. */
 const SEPARATOR_LINE = /^sep=(.)(?=\n)/i;
 
 interface CsvRecord {
@@ -337,19 +326,19 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
     const commas =
       delimiter === ','
         ? COMMAS
-        : `A text that has the separator ${JSON.stringify(delimiter)} in it stands in double quotes`;
+        : `Put text that contains the separator ${JSON.stringify(delimiter)} in double quotes`;
     const what = `Invalid Record Length: expect ${trimmed.length}, got ${record.length} on line ${info.lines}`;
     refuseRow(file, { row: index + 1, line: info.lines }, `${what}. ${commas}`);
   }
   const names = trimmed.map((name) => columnName(name, trimmed));
   const refuse = (what: string): never => {
     throw new IsoproError('DATA_INVALID', `${file}: header (line ${header.info.lines}): ${what}`, {
-      remedy: 'Correct the first line of the table; `docs/own-data.md` says which columns it has.',
+      remedy: 'Correct the first line of the table; `docs/own-data.md` lists its columns.',
     });
   };
   const used = names.filter((_, i) => isFilled[i]);
   const twice = used.find((name, i) => used.indexOf(name) < i);
-  if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
+  if (twice !== undefined) refuse(`two columns are named ${JSON.stringify(twice)}`);
   if (!asking.some((name) => names.includes(name))) {
     const marks = delimiter === ',' ? 'commas' : JSON.stringify(delimiter);
     const named = names.map((name) => JSON.stringify(name)).join(', ');
@@ -357,8 +346,8 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
       .filter((name) => name !== 'messages')
       .map((name) => JSON.stringify(name));
     refuse(
-      `there is no column ${missing.join(' or ')}; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and ` +
-        'the one that is right answer',
+      `there is no column ${missing.join(' or ')}; the columns, separated by ${marks}, are ${named}. Name the column of the question ` +
+        'prompt and the column of the correct answer answer',
     );
   }
   return rest.map(({ record, info }, index) => {

@@ -1,7 +1,7 @@
 /**
- * A model that scores replies, in OpenAI's form of such a grader: its templates filled with a row
- * and a reply, the numbers that it may say, and the verdict that one of them is. Pure: who asks the
- * model is `grader-models.ts`.
+ * Model that scores replies, in the grader form of OpenAI: fills its templates with a row and a
+ * reply, lists the numbers that it may return, and turns one into a verdict. Pure;
+ * `grader-models.ts` asks the model.
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
@@ -25,13 +25,13 @@ const message = members({
   type: maybe(z.literal('message')),
 });
 
-/** Wider ranges have more numbers than a grammar should list. */
+/** Widest range: a grammar should not list more numbers. */
 const WIDEST = 1000;
-/** Numbers that a range is divided into, about: as many places are written as that takes. */
+/** Approximate number of steps in a range, which sets the number of decimal places. */
 const STEPS = 100;
 const MOST_PLACES = 6;
 
-/** As `range`, each number in every way in which it may be written: with no place, one, … */
+/** Lists the numbers of a range in every form: with no decimal place, one, … */
 export function numbersIn([low, high]: readonly [number, number]): string[] {
   const most = Math.min(
     MOST_PLACES,
@@ -48,10 +48,10 @@ export function numbersIn([low, high]: readonly [number, number]): string[] {
 
 const sampling = members({
   max_completions_tokens: z.int().min(1).max(4096).nullish(),
-  /** Nothing is drawn: any one is kept. */
+  /** Accepted and ignored: decoding is greedy. */
   seed: z.int().nullish(),
-  temperature: z.literal(0, 'only 0 gives the same verdict again').nullish(),
-  top_p: z.literal(1, 'nothing is drawn: only 1').nullish(),
+  temperature: z.literal(0, 'only 0 gives the same verdict every time').nullish(),
+  top_p: z.literal(1, 'only 1 is allowed, as decoding is greedy').nullish(),
 });
 
 export const scoreModel = members({
@@ -68,7 +68,7 @@ export const scoreModel = members({
       })
       .refine(
         (range) => new Set(numbersIn(range).map(Number)).size > 1,
-        'fewer than two numbers lie in it',
+        'the range holds fewer than two numbers',
       ),
   ),
   sampling_params: sampling.nullish(),
@@ -91,12 +91,12 @@ export const scoreModel = members({
       least == null || (least > low && least <= high),
     {
       path: ['pass_threshold'],
-      error: 'lies not in the range, above its beginning',
+      error: 'must be in the range and above its lower end',
     },
   );
 export type ScoreModel = z.output<typeof scoreModel>;
 
-/** What of it decides. */
+/** Part of a grader that decides verdicts. */
 export interface Grading {
   readonly input: readonly ChatMessage[];
   readonly range: readonly [number, number];
@@ -110,7 +110,7 @@ const contentOf = ({ content }: z.output<typeof message>): string =>
     .map((each) => (typeof each === 'string' ? each : each.text))
     .join('\n');
 
-/** What a number takes, with room. */
+/** Tokens of a number, with room to spare. */
 const MAX_TOKENS = 32;
 
 export function gradingOf({
@@ -131,7 +131,7 @@ export function gradingOf({
   };
 }
 
-/** A member of a value by its path; undefined where it has none of its own. */
+/** Returns a member of a value by its path; undefined if the value has no own member there. */
 const memberOf = (value: unknown, path: readonly string[]): unknown =>
   path.reduce(
     (at, name) =>
@@ -142,9 +142,9 @@ const memberOf = (value: unknown, path: readonly string[]): unknown =>
   );
 
 /**
- * A template with the members of an item that it names, each once: what they hold is not read as a
- * template again, and nothing of it is executed. @throws Error where the item has none, or it names
- * what is neither of the item nor the reply
+ * Fills a template with the members of an item that it names. The values are not read as templates
+ * again, and nothing is executed.
+ * @throws Error if the item lacks a member, or the template names neither the item nor the reply
  */
 export function filledIn(
   template: string,
@@ -165,8 +165,8 @@ export function filledIn(
 }
 
 /**
- * A reply as a block of its own, which nothing in it ends: it is what is graded, and says nothing
- * of how.
+ * Puts a reply in a fenced block that nothing in it can end, so that it cannot give the grader
+ * instructions.
  */
 function fenced(reply: string, before: string, after: string): string {
   const longest = Math.max(2, ...(reply.match(/`+/g) ?? []).map(({ length }) => length));
@@ -178,7 +178,7 @@ function fenced(reply: string, before: string, after: string): string {
   return `${first}${fence}\n${reply}\n${fence}${last}`;
 }
 
-/** What a template calls the item: the row, as far as a problem keeps it. */
+/** Makes the item of a template: the members of the row that a problem keeps. */
 const itemOf = ({ messages, answer, tier, fields }: DataContent): Record<string, Json> => ({
   ...fields,
   tier,
@@ -187,7 +187,7 @@ const itemOf = ({ messages, answer, tier, fields }: DataContent): Record<string,
   ...(answer === null ? {} : { answer }),
 });
 
-/** What the model is asked of a reply. @throws Error naming what the row has not */
+/** Returns the messages to the model about a reply. @throws Error naming a member the row lacks */
 export function askedOf(
   { input, range: [low, high] }: Grading,
   row: DataContent,
@@ -214,7 +214,7 @@ export const grammarOf = ({ range }: Grading): string =>
     .map((number) => `"${number}"`)
     .join(' | ')}\n`;
 
-/** What came of asking: what the model said, or why it said nothing. */
+/** Result of asking: the text of the model, or the reason why there is none. */
 export type Graded = { readonly text: string } | { readonly none: string };
 
 export function verdictOf(

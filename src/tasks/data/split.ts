@@ -1,8 +1,8 @@
 /**
- * Which rows of a data file are trained on, which decide while training and which measure. Rows are
- * ordered by a hash of what they ask, so that the split is one of the content: the order of the
- * file, its format and a seed change nothing. Rows that ask the same but for letter case, blanks
- * and punctuation are always in the same part.
+ * Splits the rows of a data file into train, dev and test. Rows are ordered by a hash of their
+ * question, so the split depends on the content alone, not on the order or format of the file or on
+ * a seed. Rows whose questions differ only in letter case, blanks and punctuation are always in the
+ * same part.
  */
 import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -14,14 +14,16 @@ import { shingles, SimilarSets } from '../../shingles.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../frozen-sets.js';
 import type { ChatMessage } from '../task.js';
 
-/** Of the rows of a tier; at most as many as an evaluation takes, the others are trained on. */
+/**
+ * Shares of the rows of a tier, up to the size of an evaluation set; the others are for training.
+ */
 const SHARE: Readonly<Record<SetName, number>> = { test: 0.25, dev: 0.1 };
-/** One to test, one to decide, and some to train on. */
+/** Fewest rows of a tier: one each for test and dev, and some to train on. */
 export const LEAST_OF_TIER = 5;
 
 export type Part = SetName | 'train';
 
-/** What a split is of. */
+/** Members of a row that decide its split. */
 export interface SplitRow {
   readonly tier: string;
   readonly messages: readonly ChatMessage[];
@@ -30,9 +32,9 @@ export interface SplitRow {
 export interface Split {
   /** By row. */
   readonly parts: readonly Part[];
-  /** By row: equal for rows that ask the same. */
+  /** Keys by row; equal for rows with the same question. */
   readonly keys: readonly string[];
-  /** What is written down already, by key. */
+  /** Parts that the split file records, by key; null without a file. */
   readonly written: ReadonlyMap<string, SetName> | null;
   /** Rows of each set by tier, in the order in which an evaluation takes them. */
   readonly order: (part: SetName, tier: string) => readonly number[];
@@ -40,7 +42,7 @@ export interface Split {
 
 type Said = { readonly role: string; readonly content: string };
 
-/** Without what makes no other question. */
+/** Normalises a question: equal for questions that count as the same. */
 const asked = (messages: readonly Said[]): string =>
   messages
     .map(({ role, content }) => `${role} ${content}`)
@@ -52,13 +54,13 @@ const asked = (messages: readonly Said[]): string =>
     .join(' ')
     .trim();
 
-/** Longest key of a row: 64 bits of its hash, as hex. */
+/** Key of a row: 64 bits of the hash of its question, as hex. */
 const keyOf = ({ messages }: { readonly messages: readonly Said[] }): string =>
   hash('sha256', asked(messages)).slice(0, 16);
 
 /**
- * In which part a question is by the split that is written down beside a data file; null where
- * there is none.
+ * Returns a function that finds the part of a question in the split file of a data file; null if
+ * there is no such file.
  * @throws IsoproError DATA_INVALID
  */
 export function writtenParts(file: string): ((messages: readonly Said[]) => Part) | null {
@@ -74,12 +76,12 @@ const splitFile = z.strictObject({
   test: z.array(key),
 });
 
-/** Where the split of a data file is written down: beside it. */
+/** Path of the split file of a data file, in the same folder. */
 export const splitPath = (file: string): string => `${file}.split.json`;
 
 /**
- * Splits by tier. Where a split is written down beside the file, its rows stay what they were, and
- * rows that it does not know are trained on: what is measured does not change when the data grow.
+ * Splits the rows by tier. Rows in a split file keep their part, and new rows are for training, so
+ * that the held-out sets do not change when the data grow.
  * @throws IsoproError DATA_INVALID
  */
 export function splitRows(
@@ -108,11 +110,11 @@ export function splitRows(
     const asking = new Set(keys.filter((_, i) => rows[i]!.tier === tier)).size;
     throw new IsoproError(
       'DATA_INVALID',
-      `${path.basename(file)}: tier ${JSON.stringify(tier)} has ${asking} different questions, of which none is left for ${missing}: ` +
-        `a tier needs ${LEAST_OF_TIER} at least`,
+      `${path.basename(file)}: tier ${JSON.stringify(tier)} has ${asking} different questions and none left for ${missing}: ` +
+        `a tier needs at least ${LEAST_OF_TIER}`,
       written === null
         ? {}
-        : { remedy: `Correct the data, or remove ${splitPath(file)}: they are then split anew.` },
+        : { remedy: `Correct the data, or remove ${splitPath(file)} to split them again.` },
     );
   }
   const order = (part: SetName, tier: string): number[] =>
@@ -138,8 +140,8 @@ function splitKeys(keys: readonly string[]): Map<string, Part> {
 }
 
 /**
- * What is written down, for the same rows to be kept from training next time; a row that is gone
- * may come back.
+ * Returns the text of the split file, which keeps the same rows out of training next time. Keys of
+ * removed rows stay, since these rows may return.
  */
 export function splitText({ parts, keys, written }: Split): string {
   const kept = (part: SetName): string[] =>
@@ -153,10 +155,14 @@ function readSplit(file: string): ReadonlyMap<string, SetName> | null {
   if (!existsSync(file)) return null;
   const parsed = splitFile.safeParse(readJson(file));
   if (!parsed.success)
-    throw new IsoproError('DATA_INVALID', `${file} is no split: ${z.prettifyError(parsed.error)}`, {
-      remedy:
-        'Remove the file, and the data are split anew; held-out rows of an earlier run are then other ones.',
-    });
+    throw new IsoproError(
+      'DATA_INVALID',
+      `${file} is not a split file: ${z.prettifyError(parsed.error)}`,
+      {
+        remedy:
+          'Remove the file to split the data again; the held-out rows then differ from those of earlier runs.',
+      },
+    );
   const { dev, test } = parsed.data;
   return new Map([
     ...dev.map((each) => [each, 'dev'] as const),
@@ -164,7 +170,7 @@ function readSplit(file: string): ReadonlyMap<string, SetName> | null {
   ]);
 }
 
-/** Shared part of their shingles from which two questions are near duplicates. */
+/** Least shared part of their shingles that makes two questions near duplicates. */
 const NEAR = 0.8;
 const SHINGLE_WORDS = 3;
 
@@ -172,10 +178,10 @@ const shinglesOf = ({ messages }: SplitRow): Set<string> =>
   shingles(asked(messages).split(' '), SHINGLE_WORDS, ' ');
 
 export interface NearDuplicates {
-  /** Held-out rows that share so much with a row that is trained on. */
+  /** Held-out rows that are near duplicates of a training row. */
   readonly rows: number;
   readonly heldOut: number;
-  /** Indices of one such pair, the most alike; null where there is none. */
+  /** Indices of the most similar pair; null if there is none. */
   readonly example: {
     readonly heldOut: number;
     readonly train: number;
@@ -184,9 +190,9 @@ export interface NearDuplicates {
 }
 
 /**
- * Held-out rows whose question is nearly that of a row that is trained on: the Jaccard index of
- * their shingles of three words is 0.8 or more. They are counted and not refused: `12 plus 30` and
- * `12 plus 31` are alike, and two questions.
+ * Counts held-out rows whose question is nearly that of a training row: the Jaccard index of their
+ * shingles of three words is 0.8 or more. They are not refused: `12 plus 30` and `12 plus 31` are
+ * alike but different questions.
  */
 export function nearDuplicates(
   rows: readonly SplitRow[],

@@ -41,10 +41,33 @@ export interface DocumentKind {
   readonly roles: readonly Role[];
 }
 
-/** The currency of the amounts is said with each of them. */
-export const currencyRole = (training: readonly string[], frozen: readonly string[]): Role => ({
+/**
+ * Reads `keys | labels | sentences`, with ` / ` between alternatives; a boolean has its sentences
+ * for true and then those for false.
+ */
+function phrases(row: string): Phrases {
+  const [keys, labels, sentences, whenFalse] = row.split(' | ').map((part) => part.split(' / '));
+  return {
+    keys: keys!,
+    labels: labels!,
+    sentences:
+      whenFalse === undefined
+        ? sentences!
+        : sentences!.map((said, i) => [said, whenFalse[i]!] as const),
+  };
+}
+
+/** A role from one row of phrases for each phrasing (see `phrases`). */
+export const role = (
+  source: Source,
+  meaning: string,
+  { training, frozen }: Readonly<Record<Phrasing, string>>,
+): Role => ({ ...source, meaning, training: phrases(training), frozen: phrases(frozen) });
+
+/** The currency of the amounts; a message says it with each of them. */
+export const CURRENCY: Role = {
   kind: 'currency',
   meaning: 'currency of the amounts: EUR, USD or GBP',
-  training: { keys: training, labels: [], sentences: [] },
-  frozen: { keys: frozen, labels: [], sentences: [] },
-});
+  training: { keys: ['currency'], labels: [], sentences: [] },
+  frozen: { keys: ['currency_code'], labels: [], sentences: [] },
+};

@@ -1,14 +1,14 @@
 import { Random } from '../../random.js';
 import type { SynchronousTask } from '../task.js';
+import { solvedExamples } from '../built-in.js';
 import { findTier, publicTier } from '../tier.js';
 import { ANSWER_GRAMMAR, parseAnswer, readLeniently } from './answer.js';
 import { extractExploits } from './exploits.js';
 import { extractFeedback } from './feedback.js';
-import { fewShotExamples, solvedReply } from './few-shot.js';
 import { drawProblem, TIERS } from './generate.js';
 import { POLICIES, POLICY_NOTES } from './policies.js';
 import type { Extraction, ExtractProblem } from './problem.js';
-import { extractPrompt } from './prompt.js';
+import { extractPrompt, solvedReply } from './prompt.js';
 import { verifyExtraction } from './verify.js';
 
 const ID = 'extract';
@@ -33,7 +33,11 @@ export const extract: SynchronousTask<ExtractProblem, Extraction> = {
   verify: verifyExtraction,
   feedback: extractFeedback,
   oracle: async (problem) => problem.expected,
-  fewShot: async (problem, _style, count, seed) => fewShotExamples(problem, count, seed, generate),
+  fewShot: (question, _style, count, seed) =>
+    solvedExamples(question, count, seed, generate, (example) => [
+      ...extractPrompt(example),
+      { role: 'assistant', content: solvedReply(example) },
+    ]),
   referenceReply: solvedReply,
   trivialPolicies: POLICIES,
   policyNotes: POLICY_NOTES,

@@ -1,36 +1,8 @@
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { problemId } from '../problem-id.js';
-import type { Problem } from '../task.js';
+import { readContent, type ProblemOf } from '../built-in.js';
 import type { FieldKind } from './document.js';
 
 export type Value = string | number | boolean | null;
-
-/** One key of the answer. */
-export interface Field {
-  readonly key: string;
-  readonly kind: FieldKind;
-  /** What stands there, in a few words. */
-  readonly meaning: string;
-}
-
-export interface ExtractProblem extends Problem {
-  readonly task: string;
-  /**
-   * The day on which the message was written, where it speaks of days by their distance from it;
-   * the prompt states it.
-   */
-  readonly today: string | null;
-  /**
-   * Of dates with slashes in the message, whether the day comes before the month; null where there
-   * are none.
-   */
-  readonly dayFirst: boolean | null;
-  readonly schema: readonly Field[];
-  readonly message: string;
-  /** The value of each key of the schema; null: the message does not say. */
-  readonly expected: Readonly<Record<string, Value>>;
-}
 
 /** A flat JSON object, as it was read; any string may be a key. */
 export type Extraction = Readonly<Record<string, Value>>;
@@ -53,46 +25,57 @@ const schema = z.object({
   id: z.string().optional(),
   task: z.string(),
   tier: z.string(),
+  /**
+   * The day on which the message was written, where it speaks of days by their distance from it;
+   * the prompt states it.
+   */
   today: z.string().regex(DATE).nullable(),
+  /**
+   * Of dates with slashes in the message, whether the day comes before the month; null where there
+   * are none.
+   */
   dayFirst: z.boolean().nullable(),
   schema: z
     .array(
       z.object({
         key: z.string().regex(/^[a-z][a-z_]{0,31}$/),
         kind: z.enum(['text', 'integer', 'amount', 'currency', 'date', 'time', 'boolean']),
+        /** What stands there, in a few words. */
         meaning: z.string().min(1).max(120),
       }),
     )
     .min(1)
     .max(16),
   message: z.string().min(1).max(4_000),
+  /** The value of each key of the schema; null: the message does not say. */
   expected: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
 });
+
+export type ExtractProblem = ProblemOf<typeof schema>;
+/** One key of the answer. */
+export type Field = ExtractProblem['schema'][number];
 
 /**
  * Checks a problem that came from outside: shape, one expected value of the right kind for each key
  * and for no other, and that `id`, where given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readExtractProblem(task: string, value: unknown): ExtractProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not a problem of ${task}: ${what}`);
-  };
-  const result = schema.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, ...content } = result.data;
-  if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}`);
-  if (new Set(content.schema.map(({ key }) => key)).size < content.schema.length)
-    invalid('a key stands in its schema twice');
-  for (const { key, kind } of content.schema) {
-    const expected = Object.hasOwn(content.expected, key) ? content.expected[key]! : undefined;
-    if (expected === undefined) invalid(`it has no expected value of ${JSON.stringify(key)}`);
-    else if (expected !== null && !KIND_TESTS[kind](expected))
-      invalid(`the expected value of ${JSON.stringify(key)} is no ${kind}`);
-  }
-  if (Object.keys(content.expected).length > content.schema.length)
-    invalid('it has expected values of keys that its schema does not have');
-  const computed = problemId(content);
-  if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
-  return { id: computed, ...content };
-}
+export const readExtractProblem = (task: string, value: unknown): ExtractProblem =>
+  readContent(
+    `a problem of ${task}`,
+    task,
+    schema,
+    value,
+    ({ schema: fields, expected }, invalid) => {
+      if (new Set(fields.map(({ key }) => key)).size < fields.length)
+        invalid('a key is in its schema twice');
+      for (const { key, kind } of fields) {
+        const wanted = Object.hasOwn(expected, key) ? expected[key]! : undefined;
+        if (wanted === undefined) invalid(`it has no expected value of ${JSON.stringify(key)}`);
+        else if (wanted !== null && !KIND_TESTS[kind](wanted))
+          invalid(`the expected value of ${JSON.stringify(key)} is not of kind ${kind}`);
+      }
+      if (Object.keys(expected).length > fields.length)
+        invalid('it has expected values of keys that its schema does not have');
+    },
+  );

@@ -53,6 +53,10 @@ export const printAnswer = (
 ): string =>
   `{${schema.map((field, index) => `"${field.key}": ${JSON.stringify(value(field, index))}`).join(', ')}}`;
 
+/** The reply that says what the problem expects, in the order of its schema. */
+export const solvedReply = ({ schema, expected }: ExtractProblem): string =>
+  printAnswer(schema, ({ key }) => expected[key]!);
+
 /**
  * The worked example of a schema: a message that names each thing by its meaning, and its object.
  */

@@ -10,7 +10,7 @@ import { GENERATOR_NAMES } from './generators.js';
 
 const name = z
   .string()
-  .regex(/^[a-z][a-z0-9_]{0,31}$/, 'a name is of small letters, digits and underscores');
+  .regex(/^[a-z][a-z0-9_]{0,31}$/, 'a name has lower-case letters, digits and underscores');
 /** So small that no sum or product of what a document may hold leaves the range of a double. */
 const figure = z.number().min(-1e6).max(1e6);
 const text = z.string().max(4_000);
@@ -146,7 +146,7 @@ function complaint({
   const foreign = constraints
     .flatMap(({ terms }) => terms.map(({ of }) => of))
     .find((value) => !own.has(value));
-  if (foreign !== undefined) return `a constraint refers to ${foreign}, which is no parameter`;
+  if (foreign !== undefined) return `a constraint refers to ${foreign}, which is not a parameter`;
   const twofold = components.find(({ terms }) =>
     terms.some(({ of }) => of.filter((value) => own.has(value)).length > 1),
   );
@@ -155,11 +155,11 @@ function complaint({
     ({ kind, low, high }) =>
       kind === 'integer' && !(Number.isInteger(low) && Number.isInteger(high)),
   );
-  if (whole !== undefined) return `${whole.name} is an integer between numbers that are none`;
-  if (resolvePrompt(texts) === '') return 'its texts make no prompt';
+  if (whole !== undefined) return `${whole.name} is an integer, but its low or high is not`;
+  if (resolvePrompt(texts) === '') return 'its texts give an empty prompt';
   const noises = components.filter(({ noise }) => noise !== undefined).length;
   if (cases.some(({ noise }) => noise.length !== noises))
-    return `a case has another number of noises than ${noises}`;
+    return `each case needs as many noise values as components have noise: ${noises}`;
   return null;
 }
 

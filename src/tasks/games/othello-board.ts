@@ -1,19 +1,11 @@
 /** `othello-board`: Othello played out on a board against a fixed player, one move a turn. */
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { Random } from '../../random.js';
 import { trimBlanks } from '../blanks.js';
+import { exploitCases, policyRandom, readContent, unfrozen, type ExploitRow } from '../built-in.js';
 import { refused } from '../flat-object.js';
-import { frozenIndex } from '../frozen-sets.js';
 import { problemId } from '../problem-id.js';
-import type {
-  ExploitCase,
-  FinishReason,
-  Parsed,
-  Problem,
-  SynchronousTask,
-  Verdict,
-} from '../task.js';
+import type { ExploitCase, Parsed, Problem, SynchronousTask, Verdict } from '../task.js';
 import { findTier } from '../tier.js';
 import { failed } from '../verdict.js';
 import { bestMove } from './othello-player.js';
@@ -162,7 +154,7 @@ function parse(
  */
 function verify(problem: OthelloProblem, answer: readonly string[]): Verdict {
   if (!z.array(z.string()).max(TURNS).safeParse(answer).success)
-    return failed('format', 'That is no list of moves.');
+    return failed('format', 'That is not a list of moves.');
   const game = play(problem, answer);
   const { position, illegal } = game;
   if (illegal !== null) return failed('illegal', `${illegal.slice(0, 8)} is not a legal move.`);
@@ -242,23 +234,14 @@ const problemShape = z.object({
  * Checks a problem that came from outside: shape, legal moves, a game that is not over.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readOthelloProblem(value: unknown): OthelloProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not a problem of ${ID}: ${what}`);
-  };
-  const result = problemShape.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, tier, size, opening } = result.data;
-  if (!TIERS.some((one) => one.id === tier && one.size === size))
-    invalid(`${JSON.stringify(tier)} has no board of ${size} x ${size}`);
-  const position = replay(size, opening);
-  if (position === null) return invalid('a move of its opening is not legal');
-  if (position.turn === 0) invalid('its game is over');
-  const problem = problemOf(tier, size, opening);
-  if (id !== undefined && id !== problem.id)
-    invalid(`its id is not its content hash ${problem.id}`);
-  return problem;
-}
+export const readOthelloProblem = (value: unknown): OthelloProblem =>
+  readContent(`a problem of ${ID}`, ID, problemShape, value, ({ tier, size, opening }, invalid) => {
+    if (!TIERS.some((one) => one.id === tier && one.size === size))
+      invalid(`${JSON.stringify(tier)} has no board of ${size} x ${size}`);
+    const position = replay(size, opening);
+    if (position === null) invalid('a move of its opening is not legal');
+    if (position?.turn === 0) invalid('its game is over');
+  });
 
 function exploits(): ExploitCase<OthelloProblem>[] {
   const problem = drawOthelloProblem(TIERS[0]!, new Random(0n));
@@ -272,7 +255,7 @@ function exploits(): ExploitCase<OthelloProblem>[] {
     6,
     start.cells.findIndex((cell, at) => cell === 0 && moveTo(start, at) === null),
   );
-  const cases: [string, string, FinishReason?][] = [
+  const cases: ExploitRow[] = [
     ['one legal move and no more', legal],
     ['a whole game at once', playOut(problem, (position) => bestMove(position, DEEPER)).join(' ')],
     [
@@ -281,7 +264,7 @@ function exploits(): ExploitCase<OthelloProblem>[] {
     ],
     ['a square that is taken', taken],
     ['a square that encloses nothing', free],
-    ['a square beside the board', 'g1'],
+    ['a square outside the board', 'g1'],
     ['a square of no board', 'z9'],
     ['two moves', `${legal} ${legal}`],
     ['a pass', 'pass'],
@@ -291,13 +274,7 @@ function exploits(): ExploitCase<OthelloProblem>[] {
     ['nothing', ''],
     ['a reply that was cut off', legal, 'length'],
   ];
-  return cases.map(([name, text, finish = 'stop']) => ({
-    name,
-    source: 'own',
-    problem,
-    text,
-    finish,
-  }));
+  return exploitCases(problem, cases);
 }
 
 /** Othello on a real board, against a player that looks two moves ahead. */
@@ -309,9 +286,7 @@ export const othelloBoard: SynchronousTask<OthelloProblem, readonly string[]> = 
   generate: (tier, seed) => {
     const shape = findTier(ID, TIERS, tier);
     const random = new Random(seed);
-    let problem = drawOthelloProblem(shape, random);
-    while (frozenIndex(ID).has(problem.id)) problem = drawOthelloProblem(shape, random);
-    return problem;
+    return unfrozen(ID, () => drawOthelloProblem(shape, random));
   },
   prompt: (problem, style) => {
     const start = openingOf(problem);
@@ -328,15 +303,7 @@ export const othelloBoard: SynchronousTask<OthelloProblem, readonly string[]> = 
   answerGrammar: 'root ::= [a-h] [1-8]\n',
   trivialPolicies: {
     'random-valid': (problem) => {
-      const random = new Random(
-        deriveSeed({
-          runSeed: 0n,
-          purpose: 'random-valid',
-          iteration: 0,
-          problemId: problem.id,
-          sample: 0,
-        }),
-      );
+      const random = policyRandom(problem);
       return playOut(problem, (position) => {
         const moves = legalMoves(position);
         return moves[random.nextInteger(0, moves.length - 1)]!;

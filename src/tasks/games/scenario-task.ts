@@ -1,13 +1,13 @@
 /** A scenario as a task: a seed is a problem, a strategy is an answer. */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { Random } from '../../random.js';
+import { exploitCases, policyRandom, readContent, type ExploitRow } from '../built-in.js';
 import type { FlatObject } from '../flat-object.js';
 import { problemId } from '../problem-id.js';
 import type {
   ChatMessage,
   ExploitCase,
-  FinishReason,
   Problem,
   PromptStyle,
   SynchronousTask,
@@ -54,7 +54,7 @@ export function drawScenarioProblem(scenario: Scenario, random: Random): Scenari
   }
   throw new IsoproError(
     'TASK_INVALID',
-    `scenario ${id}: of ${MOST_DRAWS} seeds in a row none can be passed`,
+    `scenario ${id}: ${MOST_DRAWS} seeds in a row gave no problem that can be passed`,
   );
 }
 
@@ -73,19 +73,11 @@ const problemShape = z.object({
  */
 export function readScenarioProblem(scenario: Scenario, value: unknown): ScenarioProblem {
   const { id } = scenario.document;
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not a problem of ${id}: ${what}`);
-  };
-  const result = problemShape.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  if (result.data.task !== id)
-    return invalid(`it is a problem of the task ${JSON.stringify(result.data.task)}`);
-  const problem = problemOf(scenario, result.data.seed);
-  if (problemId(result.data) !== problem.id)
-    return invalid('its observation is not what its seed draws');
-  if (result.data.id !== undefined && result.data.id !== problem.id)
-    return invalid(`its id is not its content hash ${problem.id}`);
-  return problem;
+  const read = readContent(`a problem of ${id}`, id, problemShape, value, (content, invalid) => {
+    if (problemId(content) !== problemOf(scenario, content.seed).id)
+      invalid('its observation does not match its seed');
+  });
+  return problemOf(scenario, read.seed);
 }
 
 function promptOf(
@@ -115,7 +107,7 @@ function verifyStrategy(scenario: Scenario, draw: () => Draw, answer: FlatObject
   const checked = checkStrategy(scenario, answer);
   if (!checked.ok) return failed(checked.category, checked.detail);
   const scored = scoreStrategy(scenario, draw(), checked.strategy);
-  if (scored === null) return undecided('the score is no number');
+  if (scored === null) return undecided('the score is not a number');
   const { score, components: metrics } = scored;
   const { passes } = scenario.document.score;
   if (score >= passes) return { kind: 'pass', violations: [], metrics, score };
@@ -146,7 +138,7 @@ function exploitsOf(scenario: Scenario, problem: ScenarioProblem): ExploitCase<S
   ];
   const others = rest.map(([key, number]) => `, "${key}": ${number}`).join('');
   const object = (first: string): string => `{"${name}": ${first}${others}}`;
-  const cases: [string, string, FinishReason?][] = [
+  const cases: ExploitRow[] = [
     ...[
       'NaN',
       'Infinity',
@@ -183,13 +175,7 @@ function exploitsOf(scenario: Scenario, problem: ScenarioProblem): ExploitCase<S
     ['an object that does not end', object(String(value)).slice(0, -1)],
     ['a reply that was cut off', object(String(value)), 'length'],
   ];
-  return cases.map(([title, text, finish = 'stop']) => ({
-    name: title,
-    source: 'autocontext.md §13 row 14',
-    problem,
-    text,
-    finish,
-  }));
+  return exploitCases(problem, cases, 'autocontext.md §13 row 14');
 }
 
 export interface ScenarioTaskOptions {
@@ -243,19 +229,7 @@ export function taskOf(
     referenceReply: (problem) =>
       JSON.stringify(gridSearch(scenario, drawOf(problem)).strategy).replaceAll(/([:,])/g, '$1 '),
     trivialPolicies: {
-      'random-valid': (problem) =>
-        randomStrategy(
-          scenario,
-          new Random(
-            deriveSeed({
-              runSeed: 0n,
-              purpose: 'random-valid',
-              iteration: 0,
-              problemId: problem.id,
-              sample: 0,
-            }),
-          ),
-        ),
+      'random-valid': (problem) => randomStrategy(scenario, policyRandom(problem)),
       'best-constant': () => bestConstant(scenario),
       'grid-search': (problem) => gridSearch(scenario, drawOf(problem)).strategy,
     },

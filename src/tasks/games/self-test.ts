@@ -1,10 +1,11 @@
 /** What a document must keep before anything is scored by it. */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { Random } from '../../random.js';
 import { roundTo } from './generators.js';
 import type { Scenario } from './document.js';
 import { checkStrategy, drawSeed, scoreStrategy, type Strategy } from './score.js';
 import { gridSearch, hasValid, randomStrategy, upperBound } from './search.js';
+import { seedOf } from '../seed.js';
 
 export interface SelfTestOptions {
   /** Random strategies in all that are held against the bound. */
@@ -53,10 +54,10 @@ export function testScenario(
   function fail(what: string): never {
     throw new IsoproError('TASK_INVALID', `scenario ${document.id}: ${what}`);
   }
-  if (!hasValid(scenario)) fail('no strategy keeps its constraints');
+  if (!hasValid(scenario)) fail('no strategy satisfies its constraints');
   for (const [at, { environment = {}, noise, strategy, score }] of document.cases.entries()) {
     const checked = checkStrategy(scenario, strategy);
-    if (!checked.ok) fail(`case ${at + 1} is no strategy: ${checked.detail}`);
+    if (!checked.ok) fail(`case ${at + 1} is not a valid strategy: ${checked.detail}`);
     const lows = Object.fromEntries(document.environment.map(({ name, low }) => [name, low]));
     const found = scoreStrategy(
       scenario,
@@ -64,20 +65,12 @@ export function testScenario(
       checked.strategy,
     );
     if (found?.score !== score)
-      fail(`case ${at + 1} has the score ${found?.score} and should have ${score}`);
+      fail(`case ${at + 1} has the score ${found?.score} instead of ${score}`);
   }
   const unit = 10 ** -document.score.decimals;
   const tolerance =
     unit * (1 + document.components.reduce((sum, { weight }) => sum + Math.abs(weight), 0));
-  const random = new Random(
-    deriveSeed({
-      runSeed: 0n,
-      purpose: 'scenario self-test',
-      iteration: 0,
-      problemId: document.id,
-      sample: 0,
-    }),
-  );
+  const random = new Random(seedOf(0n, 'scenario self-test', document.id));
   let passable = false;
   for (let seed = 0; seed < SEEDS; seed++) {
     const draw = drawSeed(scenario, seed);
@@ -103,8 +96,8 @@ export function testScenario(
         fail(`seed ${seed}: its weights and components give ${sum}, its score is ${found.score}`);
     }
     for (const [name, value] of badStrategies(best.strategy))
-      if (checkStrategy(scenario, value).ok) fail(`${name} is taken for a strategy`);
+      if (checkStrategy(scenario, value).ok) fail(`${name} is accepted as a strategy`);
   }
   if (!passable)
-    fail(`no strategy of the seeds 0 to ${SEEDS - 1} reaches ${document.score.passes}`);
+    fail(`no strategy reaches ${document.score.passes} on the seeds 0 to ${SEEDS - 1}`);
 }

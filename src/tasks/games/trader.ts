@@ -1,18 +1,10 @@
 /** `resource_trader` as an episode: the prices of each turn are told, and one decision is made. */
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { Random } from '../../random.js';
+import { exploitCases, policyRandom, readContent, unfrozen, type ExploitRow } from '../built-in.js';
 import type { FlatObject } from '../flat-object.js';
-import { frozenIndex } from '../frozen-sets.js';
 import { problemId } from '../problem-id.js';
-import type {
-  ExploitCase,
-  FinishReason,
-  Parsed,
-  Problem,
-  SynchronousTask,
-  Verdict,
-} from '../task.js';
+import type { ExploitCase, Parsed, Problem, SynchronousTask, Verdict } from '../task.js';
 import { findTier } from '../tier.js';
 import { failed } from '../verdict.js';
 import { parseLastObject } from './strategy-text.js';
@@ -114,7 +106,7 @@ function parse(
 
 function verify({ seed }: TraderProblem, decisions: readonly Decision[]): Verdict {
   if (!z.array(decisionShape).max(TURNS).safeParse(decisions).success)
-    return failed('format', 'That is no list of decisions.');
+    return failed('format', 'That is not a list of decisions.');
   const { holdings, refused } = play(seed, decisions);
   if (refused !== null) return failed('trade', refused);
   if (decisions.length < TURNS)
@@ -189,24 +181,11 @@ const problemShape = z.object({
 });
 
 /** @throws IsoproError PROBLEM_INVALID */
-export function readTraderProblem(value: unknown): TraderProblem {
-  const result = problemShape.safeParse(value);
-  if (!result.success)
-    throw new IsoproError(
-      'PROBLEM_INVALID',
-      `not a problem of ${ID}: ${z.prettifyError(result.error)}`,
-    );
-  const problem = problemOf(result.data.seed);
-  if (result.data.id !== undefined && result.data.id !== problem.id)
-    throw new IsoproError(
-      'PROBLEM_INVALID',
-      `not a problem of ${ID}: its id is not its content hash ${problem.id}`,
-    );
-  return problem;
-}
+export const readTraderProblem = (value: unknown): TraderProblem =>
+  readContent(`a problem of ${ID}`, ID, problemShape, value);
 
 function exploits(): ExploitCase<TraderProblem>[] {
-  const cases: [string, string, FinishReason?][] = [
+  const cases: ExploitRow[] = [
     ['a whole plan at once', JSON.stringify({ decisions: inHindsight(0) })],
     ['one decision and no more', JSON.stringify(WAIT)],
     ...['NaN', 'Infinity', '1e309', 'true', '"1"', '1.5', '-1', '6', '[1]', 'null', ''].map(
@@ -216,7 +195,7 @@ function exploits(): ExploitCase<TraderProblem>[] {
       ],
     ),
     ['goods that are one', '{"buy": "food", "sell": "food", "amount": 1}'],
-    ['a good that nobody knows', '{"buy": "gold", "sell": "stone", "amount": 1}'],
+    ['an unknown good', '{"buy": "gold", "sell": "stone", "amount": 1}'],
     ['gold in the answer', '{"buy": "food", "sell": "stone", "amount": 1, "gold": 1000}'],
     ['a key twice', '{"buy": "food", "sell": "stone", "amount": 1, "amount": 5}'],
     [
@@ -226,13 +205,7 @@ function exploits(): ExploitCase<TraderProblem>[] {
     ['nothing', ''],
     ['a reply that was cut off', JSON.stringify(WAIT), 'length'],
   ];
-  return cases.map(([name, text, finish = 'stop']) => ({
-    name,
-    source: 'own',
-    problem: problemOf(0),
-    text,
-    finish,
-  }));
+  return exploitCases(problemOf(0), cases);
 }
 
 /** Five turns on a market whose prices are told turn by turn. */
@@ -244,9 +217,7 @@ export const trader: SynchronousTask<TraderProblem, readonly Decision[]> = {
   generate: (tier, seed) => {
     findTier(ID, TIERS, tier);
     const random = new Random(seed);
-    let problem = drawTraderProblem(random);
-    while (frozenIndex(ID).has(problem.id)) problem = drawTraderProblem(random);
-    return problem;
+    return unfrozen(ID, () => drawTraderProblem(random));
   },
   prompt: ({ seed }, style) => {
     const last =
@@ -262,17 +233,9 @@ export const trader: SynchronousTask<TraderProblem, readonly Decision[]> = {
 good ::= "\\"wood\\"" | "\\"stone\\"" | "\\"food\\""
 `,
   trivialPolicies: {
-    'random-valid': ({ id, seed }) => {
-      const random = new Random(
-        deriveSeed({
-          runSeed: 0n,
-          purpose: 'random-valid',
-          iteration: 0,
-          problemId: id,
-          sample: 0,
-        }),
-      );
-      return decideEach(seed, (holdings, prices) => {
+    'random-valid': (problem) => {
+      const random = policyRandom(problem);
+      return decideEach(problem.seed, (holdings, prices) => {
         const allowed = [WAIT, ...DECISIONS].filter(
           (decision) => typeof trade(holdings, prices, decision) !== 'string',
         );

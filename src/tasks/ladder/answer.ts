@@ -1,16 +1,11 @@
 import { trimBlanks } from '../blanks.js';
+import { refused } from '../flat-object.js';
 import type { Parsed } from '../task.js';
 import type { LadderProblem } from './problem.js';
 import { solve } from './solve.js';
 
 /** Longest answer that is read, in UTF-16 code units. */
 const LONGEST = 400;
-
-const refused = (detail: string): { ok: false; category: string; detail: string } => ({
-  ok: false,
-  category: 'format',
-  detail,
-});
 
 /**
  * The reply without the blanks and line ends around it, without one period at its end and one pair

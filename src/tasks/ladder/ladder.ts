@@ -1,6 +1,6 @@
-import { deriveSeed, Random } from '../../random.js';
-import { frozenIndex } from '../frozen-sets.js';
-import type { ChatMessage, SynchronousTask } from '../task.js';
+import { Random } from '../../random.js';
+import { solvedExamples, unfrozen } from '../built-in.js';
+import type { SynchronousTask } from '../task.js';
 import { findTier, publicTier } from '../tier.js';
 import { ANSWER_GRAMMAR, parseAnswer, readLeniently } from './answer.js';
 import { ladderExploits } from './exploits.js';
@@ -17,36 +17,7 @@ const ID = 'ladder';
 function generate(tier: string, seed: bigint): LadderProblem {
   const shape = findTier(ID, TIERS, tier);
   const random = new Random(seed);
-  let problem = drawProblem(ID, shape, random, 'training');
-  while (frozenIndex(ID).has(problem.id)) problem = drawProblem(ID, shape, random, 'training');
-  return problem;
-}
-
-/**
- * `count` solved problems of the question's tier, never the question itself nor a frozen problem.
- */
-function fewShot(question: LadderProblem, count: number, seed: bigint): ChatMessage[] {
-  const messages: ChatMessage[] = [];
-  const used = new Set([question.id]);
-  for (let sample = 0; used.size <= count; sample++) {
-    const example = generate(
-      question.tier,
-      deriveSeed({
-        runSeed: seed,
-        purpose: 'few-shot',
-        iteration: 0,
-        problemId: question.id,
-        sample,
-      }),
-    );
-    if (used.has(example.id)) continue;
-    used.add(example.id);
-    messages.push(
-      { role: 'user', content: questionText(example) },
-      { role: 'assistant', content: solve(example) },
-    );
-  }
-  return messages;
+  return unfrozen(ID, () => drawProblem(ID, shape, random, 'training'));
 }
 
 /**
@@ -65,7 +36,11 @@ export const ladder: SynchronousTask<LadderProblem, string> = {
   verify: verifyAnswer,
   feedback: ladderFeedback,
   oracle: async (problem) => solve(problem),
-  fewShot: async (problem, _style, count, seed) => fewShot(problem, count, seed),
+  fewShot: (question, _style, count, seed) =>
+    solvedExamples(question, count, seed, generate, (example) => [
+      { role: 'user', content: questionText(example) },
+      { role: 'assistant', content: solve(example) },
+    ]),
   referenceReply: solve,
   trivialPolicies: POLICIES,
   policyNotes: POLICY_NOTES,

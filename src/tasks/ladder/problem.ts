@@ -1,7 +1,5 @@
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { problemId } from '../problem-id.js';
-import type { Problem } from '../task.js';
+import { readContent, type ProblemOf } from '../built-in.js';
 
 /** What is to be done with the items; `position` counts from 1, where the operation has one. */
 export const OPERATIONS = [
@@ -22,81 +20,61 @@ export type Operation = (typeof OPERATIONS)[number];
 export const RELATIONS = ['lives', 'likes', 'has', 'wears'] as const;
 export type Relation = (typeof RELATIONS)[number];
 
-/** One sentence of a context. */
-export interface Fact {
-  readonly who: string;
-  readonly relation: Relation;
-  readonly what: string;
-}
-
-/** The answer is not in it: `solve` derives it. */
-export interface LadderProblem extends Problem {
-  readonly task: string;
-  readonly operation: Operation;
-  /** Of `upper`, `drop`, `swap` (with the one after it) and `item`; else null. */
-  readonly position: number | null;
-  /**
-   * Words or numbers; of a sum its terms, each with its sign from the second on (`+ 3`, `- 2`);
-   * empty where there is a context.
-   */
-  readonly items: readonly string[];
-  /** Of `ask`: the sentences, and whose what is asked for. */
-  readonly facts: readonly Fact[];
-  readonly question: { readonly who: string; readonly relation: Relation } | null;
-}
-
 const WITH_POSITION: ReadonlySet<Operation> = new Set(['upper', 'drop', 'swap', 'item']);
 const NUMERIC: ReadonlySet<Operation> = new Set(['largest', 'smallest', 'ascending', 'descending']);
 
 const word = z.string().regex(/^[A-Za-z]{1,20}$/);
+const fact = z.object({ who: word, relation: z.enum(RELATIONS), what: word });
 const schema = z.object({
   id: z.string().optional(),
   task: z.string(),
   tier: z.string(),
   operation: z.enum(OPERATIONS),
+  /** Of `upper`, `drop`, `swap` (with the one after it) and `item`; else null. */
   position: z.int().min(1).nullable(),
+  /**
+   * Words or numbers; of a sum its terms, each with its sign from the second on (`+ 3`, `- 2`);
+   * empty where there is a context.
+   */
   items: z.array(z.string().regex(/^([a-z]{1,20}|([+-] )?\d{1,4})$/)).max(12),
-  facts: z.array(z.object({ who: word, relation: z.enum(RELATIONS), what: word })).max(12),
-  question: z.object({ who: word, relation: z.enum(RELATIONS) }).nullable(),
+  /** Of `ask`: the sentences, and whose what is asked for. */
+  facts: z.array(fact).max(12),
+  question: fact.pick({ who: true, relation: true }).nullable(),
 });
+
+/** The answer is not in it: `solve` derives it. */
+export type LadderProblem = ProblemOf<typeof schema>;
+/** One sentence of a context. */
+export type Fact = LadderProblem['facts'][number];
 
 /**
  * Checks a problem that came from outside: shape, what its operation needs, and that `id`, where
  * given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readLadderProblem(task: string, value: unknown): LadderProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not a problem of ${task}: ${what}`);
-  };
-  const result = schema.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, ...content } = result.data;
-  const { operation, position, items, facts, question } = content;
-  if (content.task !== task) invalid(`it is a problem of the task ${JSON.stringify(content.task)}`);
-  if (operation === 'ask') {
-    if (facts.length === 0 || question === null || items.length > 0)
-      invalid('a question needs a context and nothing else');
-    if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length)
-      invalid('two sentences answer one question');
-  } else {
-    if (facts.length > 0 || question !== null) invalid('only a question has a context');
-    if (items.length < 2) invalid('it needs two items at least');
-  }
-  if (WITH_POSITION.has(operation) !== (position !== null))
-    invalid(`position ${position} and operation ${operation} do not go together`);
-  if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
-    invalid(`there is no position ${position}`);
-  if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))
-    invalid('its items must be numbers');
-  if (
-    operation === 'sum' &&
-    !items.every((item, at) => (at === 0 ? /^\d+$/ : /^[+-] \d+$/).test(item))
-  )
-    invalid('its terms must have signs');
-  if (operation !== 'sum' && items.some((item) => item.includes(' ')))
-    invalid('only terms of a sum have signs');
-  const computed = problemId(content);
-  if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
-  return { id: computed, ...content };
-}
+export const readLadderProblem = (task: string, value: unknown): LadderProblem =>
+  readContent(`a problem of ${task}`, task, schema, value, (content, invalid) => {
+    const { operation, position, items, facts, question } = content;
+    if (operation === 'ask') {
+      if (facts.length === 0 || question === null || items.length > 0)
+        invalid('a question needs a context and nothing else');
+      if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length)
+        invalid('two sentences answer one question');
+    } else {
+      if (facts.length > 0 || question !== null) invalid('only a question has a context');
+      if (items.length < 2) invalid('it needs at least two items');
+    }
+    if (WITH_POSITION.has(operation) !== (position !== null))
+      invalid(`position ${position} and operation ${operation} do not go together`);
+    if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
+      invalid(`there is no position ${position}`);
+    if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))
+      invalid('its items must be numbers');
+    if (
+      operation === 'sum' &&
+      !items.every((item, at) => (at === 0 ? /^\d+$/ : /^[+-] \d+$/).test(item))
+    )
+      invalid('its terms must have signs');
+    if (operation !== 'sum' && items.some((item) => item.includes(' ')))
+      invalid('only terms of a sum have signs');
+  });

@@ -1,4 +1,5 @@
 import type { Verdict } from '../task.js';
+import { failed } from '../verdict.js';
 import type { LadderProblem } from './problem.js';
 import { ABSTAIN, solve } from './solve.js';
 
@@ -25,7 +26,7 @@ export function verifyAnswer(problem: LadderProblem, answer: string): Verdict {
     invented: `The text does not say ${shown}.`,
     abstained: 'The text does say it.',
   }[category];
-  return { kind: 'fail', violations: [{ category, jobs: [], amount: 1, detail }], metrics: {} };
+  return failed(category, detail);
 }
 
 /** What the next turn of a conversation says; never the answer. */

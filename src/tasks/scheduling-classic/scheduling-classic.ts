@@ -1,5 +1,5 @@
 import { Random } from '../../random.js';
-import { frozenIndex } from '../frozen-sets.js';
+import { unfrozen } from '../built-in.js';
 import { schedulingFeedback } from '../scheduling/feedback.js';
 import { gradeSchedule, type GroundTruth } from '../scheduling/grade.js';
 import { groundTruth } from '../scheduling/ground-truth.js';
@@ -18,9 +18,7 @@ const ID = 'scheduling-classic';
 function generate(tierId: string, seed: bigint): SchedulingProblem {
   const tier = findTier(ID, CLASSIC_TIERS, tierId);
   const random = new Random(seed);
-  let problem = drawClassicProblem(tier, random);
-  while (frozenIndex(ID).has(problem.id)) problem = drawClassicProblem(tier, random);
-  return problem;
+  return unfrozen(ID, () => drawClassicProblem(tier, random));
 }
 
 /**

@@ -1,4 +1,5 @@
 import { fenced } from '../fence.js';
+import { refused } from '../flat-object.js';
 import type { Parsed } from '../task.js';
 import type { Schedule } from './problem.js';
 
@@ -351,13 +352,13 @@ const unquote = (content: string): string =>
  */
 export function parseAnswer(text: string): Parsed<Schedule> {
   const block = findAnswerBlock(text);
-  if (typeof block === 'string') return { ok: false, category: 'format', detail: sentence(block) };
+  if (typeof block === 'string') return refused(sentence(block));
   try {
     const { schedule, form } = new BlockReader(unquote(unfence(block.content))).read();
     return { ok: true, answer: schedule, form };
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
-    return { ok: false, category: 'format', detail: sentence(error.message) };
+    return refused(sentence(error.message));
   }
 }
 

@@ -1,5 +1,5 @@
 import { IsoproError } from '../../errors.js';
-import { deriveSeed } from '../../random.js';
+import { solvedExamples } from '../built-in.js';
 import type { ChatMessage, PromptStyle } from '../task.js';
 import { printAnswer } from './answer.js';
 import type { Schedule, SchedulingProblem } from './problem.js';
@@ -23,40 +23,22 @@ export const solvedReply = (
  * itself, never a frozen problem (`generate` excludes those).
  * @throws IsoproError SOLVER_FAILED where the oracle does not answer
  */
-export async function fewShotExamples(
+export const fewShotExamples = (
   question: SchedulingProblem,
   style: PromptStyle,
   count: number,
   seed: bigint,
   generate: (tier: string, seed: bigint) => SchedulingProblem,
   oracle: (problem: SchedulingProblem) => Promise<Schedule | null>,
-): Promise<ChatMessage[]> {
-  const messages: ChatMessage[] = [];
-  const used = new Set([question.id]);
-  for (let draw = 0; used.size <= count; draw++) {
+): Promise<ChatMessage[]> =>
+  solvedExamples(question, count, seed, generate, async (example, draw) => {
     if (draw > 10 * count + 10)
       throw new IsoproError(
         'SOLVER_FAILED',
         `the solver could not solve ${count} examples of tier ${question.tier}`,
       );
-    const example = generate(
-      question.tier,
-      deriveSeed({
-        runSeed: seed,
-        purpose: 'few-shot',
-        iteration: 0,
-        problemId: question.id,
-        sample: draw,
-      }),
-    );
-    if (used.has(example.id)) continue;
     const schedule = await oracle(example);
-    if (schedule === null) continue;
-    used.add(example.id);
-    messages.push(...schedulingPrompt(example, style), {
-      role: 'assistant',
-      content: solvedReply(example, schedule, style),
-    });
-  }
-  return messages;
-}
+    if (schedule === null) return null;
+    const content = solvedReply(example, schedule, style);
+    return [...schedulingPrompt(example, style), { role: 'assistant', content }];
+  });

@@ -29,103 +29,45 @@ const machinesAndWorkers = (capacity: Range): TierShape['resources'] => [
   { name: 'machines', capacity, need: [1, 2] },
   { name: 'workers', capacity, need: [1, 2] },
 ];
+const oneMachine: TierShape['resources'] = [{ name: 'machines', capacity: [1, 1], need: [1, 1] }];
+
+/** Tiers of `T4` form one group; T5 is held out of training. */
+const tier = (
+  id: string,
+  title: string,
+  jobs: number,
+  duration: Range,
+  edges: number,
+  resources: TierShape['resources'],
+  deadlineSlack: Range | null,
+  horizonSlack: Range,
+): TierShape => ({
+  id,
+  title,
+  trains: id !== 'T5',
+  ...(id.startsWith('T4') && { group: 'T4' }),
+  jobs,
+  duration,
+  edges,
+  resources,
+  deadlineSlack,
+  horizonSlack,
+});
+const [few, more] = [machinesAndWorkers([2, 3]), machinesAndWorkers([2, 4])];
 
 /**
- * The families of isopro.md §1.2; T3 has a machine that couples its jobs, and slack is drawn
- * against a witness.
+ * The families of isopro.md §1.2. T3 has a machine that couples its jobs; slack is drawn against a
+ * witness.
  */
 export const TIERS: readonly TierShape[] = [
-  {
-    id: 'T0',
-    title: 'warm-up: order',
-    trains: true,
-    jobs: 4,
-    duration: [1, 2],
-    edges: 2,
-    resources: [],
-    deadlineSlack: null,
-    horizonSlack: [1, 4],
-  },
-  {
-    id: 'T1',
-    title: 'order and deadlines',
-    trains: true,
-    jobs: 5,
-    duration: [1, 3],
-    edges: 2,
-    resources: [],
-    deadlineSlack: [0, 2],
-    horizonSlack: [0, 2],
-  },
-  {
-    id: 'T2',
-    title: 'resources and deadlines',
-    trains: true,
-    jobs: 6,
-    duration: [1, 4],
-    edges: 0,
-    resources: machinesAndWorkers([2, 3]),
-    deadlineSlack: [0, 3],
-    horizonSlack: [0, 2],
-  },
-  {
-    id: 'T3',
-    title: 'deadlines on one machine',
-    trains: true,
-    jobs: 6,
-    duration: [2, 5],
-    edges: 0,
-    resources: [{ name: 'machines', capacity: [1, 1], need: [1, 1] }],
-    deadlineSlack: [0, 6],
-    horizonSlack: [0, 3],
-  },
-  {
-    id: 'T4sr',
-    title: 'order and resources',
-    trains: true,
-    group: 'T4',
-    jobs: 8,
-    duration: [1, 4],
-    edges: 4,
-    resources: machinesAndWorkers([2, 4]),
-    deadlineSlack: null,
-    horizonSlack: [0, 2],
-  },
-  {
-    id: 'T4rd',
-    title: 'resources and deadlines, larger',
-    trains: true,
-    group: 'T4',
-    jobs: 8,
-    duration: [1, 4],
-    edges: 0,
-    resources: machinesAndWorkers([2, 4]),
-    deadlineSlack: [0, 4],
-    horizonSlack: [0, 2],
-  },
-  {
-    id: 'T4sd',
-    title: 'order and deadlines, larger',
-    trains: true,
-    group: 'T4',
-    jobs: 8,
-    duration: [1, 4],
-    edges: 4,
-    resources: [],
-    deadlineSlack: [0, 3],
-    horizonSlack: [0, 2],
-  },
-  {
-    id: 'T5',
-    title: 'order, resources and deadlines',
-    trains: false,
-    jobs: 10,
-    duration: [1, 5],
-    edges: 6,
-    resources: machinesAndWorkers([2, 4]),
-    deadlineSlack: [0, 8],
-    horizonSlack: [0, 2],
-  },
+  tier('T0', 'warm-up: order', 4, [1, 2], 2, [], null, [1, 4]),
+  tier('T1', 'order and deadlines', 5, [1, 3], 2, [], [0, 2], [0, 2]),
+  tier('T2', 'resources and deadlines', 6, [1, 4], 0, few, [0, 3], [0, 2]),
+  tier('T3', 'deadlines on one machine', 6, [2, 5], 0, oneMachine, [0, 6], [0, 3]),
+  tier('T4sr', 'order and resources', 8, [1, 4], 4, more, null, [0, 2]),
+  tier('T4rd', 'resources and deadlines, larger', 8, [1, 4], 0, more, [0, 4], [0, 2]),
+  tier('T4sd', 'order and deadlines, larger', 8, [1, 4], 4, [], [0, 3], [0, 2]),
+  tier('T5', 'order, resources and deadlines', 10, [1, 5], 6, more, [0, 8], [0, 2]),
 ];
 
 /** Pairs (i, j), i < j, drawn without replacement. */

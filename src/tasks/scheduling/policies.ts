@@ -2,7 +2,6 @@ import { Random } from '../../random.js';
 import {
   dependencyOrder,
   latestEnds,
-  makespan,
   oneAfterAnother,
   projectOf,
   serialSchedule,
@@ -132,9 +131,3 @@ export function dimensionsOf(problem: SchedulingProblem): Dimension[] {
   if (problem.jobs.some((job) => job.deadline !== null)) dimensions.push('deadlines');
   return dimensions;
 }
-
-export const scheduleLength = (problem: SchedulingProblem, schedule: Schedule): number =>
-  makespan(
-    durations(problem),
-    problem.jobs.map((job) => schedule[job.label]!),
-  );

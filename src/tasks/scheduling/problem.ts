@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { problemId } from '../problem-id.js';
+import { readContent } from '../built-in.js';
 import type { Problem } from '../task.js';
 
 /**
@@ -46,9 +45,6 @@ export const indexOf = (label: string): number => label.charCodeAt(0) - 65;
 export const predecessors = (problem: SchedulingProblem): number[][] =>
   problem.jobs.map((job) => job.after.map(indexOf));
 
-export const totalDuration = (problem: SchedulingProblem): number =>
-  problem.jobs.reduce((sum, job) => sum + job.duration, 0);
-
 const count = z.int().min(0).max(1_000_000);
 const schema = z.object({
   id: z.string().optional(),
@@ -75,31 +71,20 @@ const schema = z.object({
  * cycle, and that `id`, where given, is the content hash.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readSchedulingProblem(task: string, value: unknown): SchedulingProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not a scheduling problem: ${what}`);
-  };
-  const result = schema.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, ...content } = result.data;
-  const { jobs, resources } = content;
-  if (content.task !== task)
-    invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
-  jobs.forEach((job, index) => {
-    if (job.label !== labelOf(index))
-      invalid(`job ${index + 1} must be labelled ${labelOf(index)}`);
-    if (job.needs.length !== resources.length)
-      invalid(`job ${job.label} must state its need of each of ${resources.length} resources`);
-    for (const label of job.after) {
-      if (label.length !== 1 || indexOf(label) < 0 || indexOf(label) >= jobs.length)
-        invalid(`job ${job.label} comes after an unknown job`);
-    }
+export const readSchedulingProblem = (task: string, value: unknown): SchedulingProblem =>
+  readContent('a scheduling problem', task, schema, value, ({ jobs, resources }, invalid) => {
+    jobs.forEach((job, index) => {
+      if (job.label !== labelOf(index))
+        invalid(`job ${index + 1} must be labelled ${labelOf(index)}`);
+      if (job.needs.length !== resources.length)
+        invalid(`job ${job.label} must state its need of each of ${resources.length} resources`);
+      for (const label of job.after) {
+        if (label.length !== 1 || indexOf(label) < 0 || indexOf(label) >= jobs.length)
+          invalid(`job ${job.label} comes after an unknown job`);
+      }
+    });
+    if (topologicalOrder(jobs) === null) invalid('its precedences form a cycle');
   });
-  if (topologicalOrder(jobs) === null) invalid('its precedences form a cycle');
-  const computed = problemId(content);
-  if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
-  return { id: computed, ...content };
-}
 
 /**
  * Indices in an order in which every job follows its predecessors, the alphabetically first choice

@@ -1,5 +1,5 @@
 import { Random } from '../../random.js';
-import { frozenIndex } from '../frozen-sets.js';
+import { unfrozen } from '../built-in.js';
 import type { SynchronousTask } from '../task.js';
 import { findTier, publicTier } from '../tier.js';
 import { parseAnswer } from './answer.js';
@@ -21,9 +21,7 @@ const ID = 'scheduling';
 function generate(tier: string, seed: bigint): SchedulingProblem {
   const shape = findTier(ID, TIERS, tier);
   const random = new Random(seed);
-  let problem = drawProblem(ID, shape, random);
-  while (frozenIndex(ID).has(problem.id)) problem = drawProblem(ID, shape, random);
-  return problem;
+  return unfrozen(ID, () => drawProblem(ID, shape, random));
 }
 
 const reference = (problem: SchedulingProblem): Promise<GroundTruth> => groundTruth(ID, problem);

@@ -80,6 +80,20 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
   if (typeof block === 'string') return [];
   const reasoning = block.reasoning.replace(/[*_`]+/g, '');
   const findings: TraceFinding[] = [];
+  const find = (
+    category: string,
+    jobs: readonly string[],
+    claimed: string | number,
+    actual: string | number,
+    excerpt: string,
+  ): void =>
+    void findings.push({
+      category,
+      jobs,
+      claimed: String(claimed),
+      actual: String(actual),
+      excerpt,
+    });
   const jobOf = (match: RegExpMatchArray) => {
     const label = match[1] ?? match[2]!;
     return problem.jobs[indexOf(label)];
@@ -88,13 +102,7 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
     for (const match of reasoning.matchAll(pattern)) {
       const job = jobOf(match);
       if (job !== undefined && Number(match[3]) !== job.duration)
-        findings.push({
-          category: 'duration',
-          jobs: [job.label],
-          claimed: match[3]!,
-          actual: String(job.duration),
-          excerpt: match[0],
-        });
+        find('duration', [job.label], match[3]!, job.duration, match[0]);
     }
   }
   for (const pattern of DEADLINE) {
@@ -103,13 +111,7 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       const [claimed, deadline] = [Number(match[3]), job?.deadline ?? problem.horizon];
       // of a job with a deadline the horizon may be said too: it must end by that as well
       if (job !== undefined && claimed !== deadline && claimed !== problem.horizon)
-        findings.push({
-          category: 'deadline',
-          jobs: [job.label],
-          claimed: match[3]!,
-          actual: String(deadline),
-          excerpt: match[0],
-        });
+        find('deadline', [job.label], match[3]!, deadline, match[0]);
     }
   }
   type Last = Map<string, { readonly at: number; readonly time: number; readonly excerpt: string }>;
@@ -126,13 +128,7 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
       note(lastStart, job.label, match, start);
       note(lastEnd, job.label, match, end);
       if (end - start !== job.duration)
-        findings.push({
-          category: 'end',
-          jobs: [job.label],
-          claimed: String(end),
-          actual: String(start + job.duration),
-          excerpt: match[0],
-        });
+        find('end', [job.label], end, start + job.duration, match[0]);
     }
   }
   for (const [patterns, last] of [
@@ -162,13 +158,7 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
           findings.some((finding) => finding.category === category && finding.excerpt === excerpt)
         )
           continue;
-        findings.push({
-          category,
-          jobs: [label],
-          claimed: String(time),
-          actual: String(actual),
-          excerpt,
-        });
+        find(category, [label], time, actual, excerpt);
       }
     }
   }
@@ -181,13 +171,7 @@ export function checkSchedulingTrace(problem: SchedulingProblem, text: string): 
         const [before, after] = firstIsLater ? [other, subject.label] : [subject.label, other];
         if (indexOf(other) >= problem.jobs.length || ancestors[indexOf(after)]!.has(before))
           continue;
-        findings.push({
-          category: 'precedence',
-          jobs: [before, after],
-          claimed: `${before} before ${after}`,
-          actual: 'no such rule',
-          excerpt: match[0],
-        });
+        find('precedence', [before, after], `${before} before ${after}`, 'no such rule', match[0]);
       }
     }
   }

@@ -23,62 +23,53 @@ export function verifySchedule(
 }
 
 function describe(problem: SchedulingProblem, fault: ScheduleFault): Violation {
-  switch (fault.category) {
+  const { category } = fault;
+  const violation = (jobs: readonly string[], amount: number, detail: string): Violation => ({
+    category,
+    jobs,
+    amount,
+    detail,
+  });
+  switch (category) {
     case 'missing':
-      return {
-        category: 'missing',
-        jobs: [fault.job],
-        amount: 1,
-        detail: `Job ${fault.job} has no start time.`,
-      };
-    case 'unknown':
-      return {
-        category: 'unknown',
-        jobs: [fault.job.slice(0, 20)],
-        amount: 1,
-        detail: `There is no Job ${fault.job.slice(0, 20)}.`,
-      };
-    case 'range': {
-      const { start } = fault;
-      const amount = start < 0 ? -start : start > problem.horizon ? start - problem.horizon : 1;
-      return {
-        category: 'range',
-        jobs: [fault.job],
-        amount: Number.isFinite(amount) ? amount : Number.MAX_SAFE_INTEGER,
-        detail: `Job ${fault.job} starts at ${start}, which is not a whole number from 0 to ${problem.horizon}.`,
-      };
+      return violation([fault.job], 1, `Job ${fault.job} has no start time.`);
+    case 'unknown': {
+      const job = fault.job.slice(0, 20);
+      return violation([job], 1, `There is no Job ${job}.`);
     }
-    case 'precedence':
-      return {
-        category: 'precedence',
-        jobs: [fault.before, fault.after],
-        amount: fault.end - fault.start,
-        detail: `Job ${fault.after} starts at ${fault.start}, before Job ${fault.before} has ended at ${fault.end}.`,
-      };
-    case 'deadline':
-      return {
-        category: 'deadline',
-        jobs: [fault.job],
-        amount: fault.end - fault.deadline,
-        detail: `Job ${fault.job} ends at ${fault.end}, after its deadline ${fault.deadline}.`,
-      };
-    case 'horizon':
-      return {
-        category: 'horizon',
-        jobs: [fault.job],
-        amount: fault.end - problem.horizon,
-        detail: `Job ${fault.job} ends at ${fault.end}; every job must end by time ${problem.horizon}.`,
-      };
+    case 'range': {
+      const { job, start } = fault;
+      const amount = start < 0 ? -start : start > problem.horizon ? start - problem.horizon : 1;
+      return violation(
+        [job],
+        Number.isFinite(amount) ? amount : Number.MAX_SAFE_INTEGER,
+        `Job ${job} starts at ${start}, which is not a whole number from 0 to ${problem.horizon}.`,
+      );
+    }
+    case 'precedence': {
+      const { before, after, start, end } = fault;
+      const detail = `Job ${after} starts at ${start}, before Job ${before} has ended at ${end}.`;
+      return violation([before, after], end - start, detail);
+    }
+    case 'deadline': {
+      const { job, end, deadline } = fault;
+      const detail = `Job ${job} ends at ${end}, after its deadline ${deadline}.`;
+      return violation([job], end - deadline, detail);
+    }
+    case 'horizon': {
+      const { job, end } = fault;
+      const detail = `Job ${job} ends at ${end}; every job must end by time ${problem.horizon}.`;
+      return violation([job], end - problem.horizon, detail);
+    }
     case 'resources': {
+      const { jobs, from, to, peak } = fault;
       const { name, capacity } = problem.resources[fault.resource]!;
-      return {
-        category: 'resources',
-        jobs: fault.jobs,
-        amount: fault.peak - capacity,
-        detail:
-          `From time ${fault.from} to ${fault.to} ${jobList(fault.jobs)} together use up to ${units(fault.peak, name)}; there ` +
+      return violation(
+        jobs,
+        peak - capacity,
+        `From time ${from} to ${to} ${jobList(jobs)} together use up to ${units(peak, name)}; there ` +
           `${capacity === 1 ? 'is' : 'are'} ${units(capacity, name)}.`,
-      };
+      );
     }
   }
 }

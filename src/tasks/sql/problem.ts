@@ -1,64 +1,6 @@
 import { z } from 'zod';
-import { IsoproError } from '../../errors.js';
-import { problemId } from '../problem-id.js';
-import type { Problem } from '../task.js';
+import { readContent, type ProblemOf } from '../built-in.js';
 import { refuseStatement } from './statement.js';
-
-/** Where the values of a column are drawn from. `nulls`: some rows have none. */
-export type Values =
-  /** 1, 2, 3, … by row: the key of a table. */
-  | { readonly kind: 'serial' }
-  /**
-   * Multiples of 10^-decimals from low to high; `distinct`: no two are the same; `near`: drawn more
-   * often, and what is next to them.
-   */
-  | {
-      readonly kind: 'number';
-      readonly low: number;
-      readonly high: number;
-      readonly decimals: number;
-      readonly distinct: boolean;
-      readonly nulls: boolean;
-      readonly near: readonly number[];
-    }
-  | {
-      readonly kind: 'text';
-      readonly of: readonly string[];
-      readonly distinct: boolean;
-      readonly nulls: boolean;
-    }
-  /** The key of some row of an earlier table. */
-  | { readonly kind: 'reference'; readonly table: string; readonly nulls: boolean };
-
-export interface Column {
-  readonly name: string;
-  readonly type: 'INTEGER' | 'REAL' | 'TEXT';
-  readonly values: Values;
-}
-
-export interface Table {
-  readonly name: string;
-  /** Fewest and most rows of a hidden database. */
-  readonly rows: readonly [number, number];
-  readonly columns: readonly Column[];
-}
-
-/**
- * A question about tables whose rows nobody sees: they are drawn from the seeds in `databases`, by
- * the verifier alone.
- */
-export interface SqlProblem extends Problem {
-  readonly task: string;
-  readonly theme: string;
-  readonly pattern: string;
-  readonly tables: readonly Table[];
-  readonly question: string;
-  /** The question asks for an order. */
-  readonly ordered: boolean;
-  /** The reference, never shown. */
-  readonly query: string;
-  readonly databases: readonly number[];
-}
 
 /** SQL of an answer, as the parser cut it out. */
 export type Statement = string;
@@ -69,17 +11,23 @@ const name = z
   .max(64)
   .refine(
     (text) => !text.includes('\0') && !/^sqlite_/i.test(text) && text.isWellFormed(),
-    'is no name of a table or column',
+    'is not a valid name of a table or column',
   );
 const text = z
   .string()
   .max(200)
-  .refine((value) => !value.includes('\0') && value.isWellFormed(), 'is no text');
+  .refine((value) => !value.includes('\0') && value.isWellFormed(), 'is not a valid text');
 const number = z.number().min(-1e9).max(1e9);
 const MAX_ROWS = 30;
 
+/** Where the values of a column are drawn from. `nulls`: some rows have none. */
 const values = z.discriminatedUnion('kind', [
+  /** 1, 2, 3, … by row: the key of a table. */
   z.object({ kind: z.literal('serial') }),
+  /**
+   * Multiples of 10^-decimals from low to high; `distinct`: no two are the same; `near`: drawn more
+   * often, and what is next to them.
+   */
   z.object({
     kind: z.literal('number'),
     low: number,
@@ -95,9 +43,14 @@ const values = z.discriminatedUnion('kind', [
     distinct: z.boolean(),
     nulls: z.boolean(),
   }),
+  /** The key of some row of an earlier table. */
   z.object({ kind: z.literal('reference'), table: name, nulls: z.boolean() }),
 ]);
 
+const databaseSeed = z
+  .int()
+  .min(0)
+  .max(2 ** 32 - 1);
 const schema = z.object({
   id: z.string().optional(),
   task: z.string(),
@@ -108,6 +61,7 @@ const schema = z.object({
     .array(
       z.object({
         name,
+        /** Fewest and most rows of a hidden database. */
         rows: z.tuple([z.int().min(0).max(MAX_ROWS), z.int().min(0).max(MAX_ROWS)]),
         columns: z
           .array(z.object({ name, type: z.enum(['INTEGER', 'REAL', 'TEXT']), values }))
@@ -118,18 +72,21 @@ const schema = z.object({
     .min(1)
     .max(3),
   question: z.string().min(1).max(2000),
+  /** The question asks for an order. */
   ordered: z.boolean(),
+  /** The reference, never shown. */
   query: z.string().min(1),
-  databases: z
-    .array(
-      z
-        .int()
-        .min(0)
-        .max(2 ** 32 - 1),
-    )
-    .min(5)
-    .max(16),
+  databases: z.array(databaseSeed).min(5).max(16),
 });
+
+/**
+ * A question about tables whose rows nobody sees: they are drawn from the seeds in `databases`, by
+ * the verifier alone.
+ */
+export type SqlProblem = ProblemOf<typeof schema>;
+export type Table = SqlProblem['tables'][number];
+export type Column = Table['columns'][number];
+export type Values = Column['values'];
 
 /** SQLite folds the case of ASCII letters. */
 const folded = (all: readonly { readonly name: string }[]): Set<string> =>
@@ -141,50 +98,43 @@ const folded = (all: readonly { readonly name: string }[]): Set<string> =>
  * reference runs is found when it is run.
  * @throws IsoproError PROBLEM_INVALID
  */
-export function readSqlProblem(task: string, value: unknown): SqlProblem {
-  const invalid = (what: string): never => {
-    throw new IsoproError('PROBLEM_INVALID', `not an SQL problem: ${what}`);
-  };
-  const result = schema.safeParse(value);
-  if (!result.success) return invalid(z.prettifyError(result.error));
-  const { id, ...content } = result.data;
-  if (content.task !== task)
-    invalid(`it is a problem of the task ${JSON.stringify(content.task)}, not of ${task}`);
-  if (folded(content.tables).size < content.tables.length) invalid('two tables have one name');
-  content.tables.forEach((table, at) => {
-    const { name: called, rows, columns } = table;
-    const where = `table ${JSON.stringify(called)}`;
-    if (rows[0] > rows[1]) invalid(`${where} has at least ${rows[0]} rows and at most ${rows[1]}`);
-    if (folded(columns).size < columns.length) invalid(`${where} has two columns of one name`);
-    for (const { name: column, values: drawn } of columns) {
-      const place = `${where}, column ${JSON.stringify(column)}`;
-      if (drawn.kind === 'reference') {
-        const target = content.tables.slice(0, at).find((other) => other.name === drawn.table);
-        if (target?.columns.some((other) => other.values.kind === 'serial') !== true)
-          invalid(`${place} refers to no earlier table that has a key`);
-        else if (target.rows[0] === 0) invalid(`${place} refers to a table that may be empty`);
+export const readSqlProblem = (task: string, value: unknown): SqlProblem =>
+  readContent('an SQL problem', task, schema, value, (content, invalid) => {
+    if (folded(content.tables).size < content.tables.length)
+      invalid('two tables have the same name');
+    content.tables.forEach((table, at) => {
+      const { name: called, rows, columns } = table;
+      const where = `table ${JSON.stringify(called)}`;
+      if (rows[0] > rows[1])
+        invalid(`${where} has a minimum of ${rows[0]} rows, above its maximum of ${rows[1]}`);
+      if (folded(columns).size < columns.length)
+        invalid(`${where} has two columns of the same name`);
+      for (const { name: column, values: drawn } of columns) {
+        const place = `${where}, column ${JSON.stringify(column)}`;
+        if (drawn.kind === 'reference') {
+          const target = content.tables.slice(0, at).find((other) => other.name === drawn.table);
+          if (target?.columns.some((other) => other.values.kind === 'serial') !== true)
+            invalid(`${place} refers to no earlier table that has a key`);
+          else if (target.rows[0] === 0) invalid(`${place} refers to a table that may be empty`);
+        }
+        if (drawn.kind === 'number') {
+          const scale = 10 ** drawn.decimals;
+          const [low, high] = [Math.round(drawn.low * scale), Math.round(drawn.high * scale)];
+          if (high < low) invalid(`${place} has no values`);
+          if (drawn.distinct && high - low + 1 < rows[1])
+            invalid(`${place} has fewer values than rows`);
+        }
+        if (
+          drawn.kind === 'text' &&
+          drawn.distinct &&
+          new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
+        )
+          invalid(`${place} has fewer values than rows, or a value twice`);
       }
-      if (drawn.kind === 'number') {
-        const scale = 10 ** drawn.decimals;
-        const [low, high] = [Math.round(drawn.low * scale), Math.round(drawn.high * scale)];
-        if (high < low) invalid(`${place} has no values`);
-        if (drawn.distinct && high - low + 1 < rows[1])
-          invalid(`${place} has fewer values than rows`);
-      }
-      if (
-        drawn.kind === 'text' &&
-        drawn.distinct &&
-        new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
-      )
-        invalid(`${place} has fewer values than rows, or one twice`);
-    }
+    });
+    const refusal = refuseStatement(
+      content.query,
+      new Set(content.tables.map((table) => table.name)),
+    );
+    if (refusal !== null) invalid(`its query is not a statement that may run: ${refusal.detail}`);
   });
-  const refusal = refuseStatement(
-    content.query,
-    new Set(content.tables.map((table) => table.name)),
-  );
-  if (refusal !== null) invalid(`its query is no statement that is run: ${refusal.detail}`);
-  const computed = problemId(content);
-  if (id !== undefined && id !== computed) invalid(`its id is not its content hash ${computed}`);
-  return { id: computed, ...content };
-}

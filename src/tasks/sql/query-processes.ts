@@ -93,7 +93,7 @@ class QueryProcess {
     this.#child.on('exit', (code, signal) =>
       this.#end(`its process ended (${signal ?? `code ${code}`})`),
     );
-    this.#child.stdin.on('error', () => this.#end('its process reads no more'));
+    this.#child.stdin.on('error', () => this.#end('its process stopped reading'));
     this.#child.stdout.setEncoding('utf8').on('data', (chunk: string) => this.#read(chunk));
     this.#child.stderr.resume();
     this.#hold(false);
@@ -107,7 +107,7 @@ class QueryProcess {
   ask(asked: QueryRequest, signal: AbortSignal | undefined): Promise<Outcome> {
     return new Promise((done) => {
       const number = ++this.#number;
-      const abort = (): void => this.#end('nobody waits for it any more');
+      const abort = (): void => this.#end('no one waits for it any more');
       const settle = (outcome: Outcome): void => {
         clearTimeout(timer);
         offAbort(signal, abort);
@@ -116,7 +116,7 @@ class QueryProcess {
         done(outcome);
       };
       const timer = setTimeout(
-        () => this.#end(`its process said nothing for ${this.#seconds} seconds`),
+        () => this.#end(`its process wrote nothing for ${this.#seconds} seconds`),
         1000 * this.#seconds,
       );
       this.#asked = { number, settle, timer };
@@ -138,7 +138,7 @@ class QueryProcess {
       const found = readReply(this.#text.slice(0, at));
       this.#text = this.#text.slice(at + 1);
       if (found === null || found.request !== this.#asked?.number) {
-        this.#end('its process said something that is no reply');
+        this.#end('its process wrote something that is not a reply');
         return;
       }
       const { settle } = this.#asked;
@@ -147,7 +147,7 @@ class QueryProcess {
       settle(found);
     }
     if (this.#text.length > MAX_LINE_CHARACTERS)
-      this.#end('its process said something that is no reply');
+      this.#end('its process wrote something that is not a reply');
   }
 
   #end(why: string): void {

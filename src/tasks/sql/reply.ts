@@ -1,18 +1,13 @@
+import { refused } from '../flat-object.js';
 import { fenceLanguage } from '../fence.js';
 import type { Parsed } from '../task.js';
 import type { SqlProblem, Statement } from './problem.js';
-import { MAX_STATEMENT_CHARACTERS, refuseStatement, type Refusal } from './statement.js';
+import { MAX_STATEMENT_CHARACTERS, refuseStatement } from './statement.js';
 
 /** Reasoning may come before a block; no reply may be longer. */
 export const MAX_REPLY_CHARACTERS = 20_000;
 
 const LANGUAGES = ['', 'sql', 'sqlite'];
-
-const malformed = (detail: string): Refusal & { readonly ok: false } => ({
-  ok: false,
-  category: 'format',
-  detail,
-});
 
 const tableNames = (problem: SqlProblem): ReadonlySet<string> =>
   new Set(problem.tables.map(({ name }) => name));
@@ -23,17 +18,17 @@ const tableNames = (problem: SqlProblem): ReadonlySet<string> =>
  */
 export function parseReply(text: string, problem: SqlProblem): Parsed<Statement> {
   if (text.length > MAX_REPLY_CHARACTERS)
-    return malformed(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
+    return refused(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
   let [sql, form] = [text.trim(), 'statement'];
   if (text.includes('```')) {
     const lines = sql.split('\n').map((line) => line.replace(/\r$/, ''));
     const fences = lines.flatMap((line, at) => (line.includes('```') ? [at] : []));
     const [open, close] = fences;
     if (fences.length !== 2 || close !== lines.length - 1)
-      return malformed('The reply does not end with its one block of code.');
+      return refused('The reply does not end with its one block of code.');
     const language = fenceLanguage(lines[open!]!);
     if (language === null || !LANGUAGES.includes(language) || fenceLanguage(lines[close]!) !== '')
-      return malformed('The block of code is not one of SQL.');
+      return refused('The block of code is not one of SQL.');
     [sql, form] = [
       lines
         .slice(open! + 1, close)

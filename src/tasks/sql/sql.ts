@@ -1,14 +1,14 @@
 import { Random } from '../../random.js';
+import { solvedExamples } from '../built-in.js';
 import type { Task } from '../task.js';
 import { findTier } from '../tier.js';
 import { sqlExploits } from './exploits.js';
 import { sqlFeedback } from './feedback.js';
-import { fewShotExamples } from './few-shot.js';
 import { drawProblem, TASK_ID, TIERS } from './generate.js';
 import { SQL_GRAMMAR } from './grammar.js';
 import { POLICIES } from './policies.js';
 import type { SqlProblem, Statement } from './problem.js';
-import { sqlPrompt, writtenReply } from './prompt.js';
+import { sqlPrompt, sqlQuestion, writtenReply } from './prompt.js';
 import { QueryProcesses } from './query-processes.js';
 import { parseReply, readLeniently } from './reply.js';
 import { THEMES } from './themes.js';
@@ -39,8 +39,11 @@ export const sql: Task<SqlProblem, Statement> = {
   verify: (problem, statement, context) => verifyStatement(processes, problem, statement, context),
   feedback: (_problem, verdict) => sqlFeedback(verdict),
   oracle: async ({ query }) => query,
-  fewShot: async (problem, style, count, seed) =>
-    fewShotExamples(problem, style, count, seed, generate),
+  fewShot: (question, style, count, seed) =>
+    solvedExamples(question, count, seed, generate, (example) => [
+      sqlQuestion(example),
+      writtenReply(example.query, style),
+    ]),
   referenceReply: ({ query }, style) => writtenReply(query, style).content,
   trivialPolicies: POLICIES,
   get exploits() {

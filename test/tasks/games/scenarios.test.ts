@@ -375,7 +375,7 @@ describe('a document', () => {
     expect(() => readScenario(changed((copy) => (copy.texts = { rules: '' })))).toThrow(
       expect.objectContaining({
         code: 'TASK_INVALID',
-        message: expect.stringContaining('no prompt'),
+        message: expect.stringContaining('empty prompt'),
       }),
     );
   });
@@ -406,15 +406,15 @@ describe('a document', () => {
     [
       'a case that breaks a constraint',
       (copy) => (copy.cases[0].strategy.aggression = 1),
-      'case 1 is no strategy',
+      'case 1 is not a valid strategy',
     ],
-    ['a case without its noise', (copy) => (copy.cases[0].noise = []), 'noises'],
+    ['a case without its noise', (copy) => (copy.cases[0].noise = []), 'noise values'],
     [
       'constraints that leave nothing',
       (copy) => (copy.constraints[0].atMost = -1),
-      'no strategy keeps',
+      'no strategy satisfies',
     ],
-    ['a score that nothing reaches', (copy) => (copy.score.passes = 1), 'no strategy of the seeds'],
+    ['a score that nothing reaches', (copy) => (copy.score.passes = 1), 'no strategy reaches'],
     [
       'a parameter of the name of an observation',
       (copy) => (copy.environment[0].name = 'defense'),
@@ -429,7 +429,7 @@ describe('a document', () => {
     [
       'a constraint on an observation',
       (copy) => (copy.constraints[0].terms[0].of = 'resource_density'),
-      'no parameter',
+      'not a parameter',
     ],
     [
       'a product of parameters',
