@@ -78,7 +78,7 @@ export function proseOfSource(file, text) {
 
 /** Files whose words are data: models read them, and logs and frozen sets hold them. */
 const DATA = new RegExp(
-  '^src/tasks/(?:flat-object|extract/(?:appointment|receipt|ticket|verify)|' +
+  '^src/tasks/(?:flat-object|extract/(?:appointment|exploits|receipt|ticket|verify)|' +
     'games/(?:othello-board|score|trader)|scheduling/answer|sql/(?:lexer|patterns))\\.ts$',
 );
 

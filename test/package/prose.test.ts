@@ -1,13 +1,21 @@
 /** The words that a person meets are plain English: no phrase that docs/style.md refuses. */
 import { expect, test } from '@jest/globals';
-import {
-  proseFiles,
-  proseOfMarkdown,
-  proseOfSource,
-  refusedIn,
-  refusedInFiles,
-  refusedPhrases,
-} from '../../scripts/prose.mjs';
+
+interface Words {
+  readonly line: number;
+  readonly text: string;
+}
+interface Prose {
+  refusedPhrases(): readonly object[];
+  refusedIn(text: string, phrases: readonly object[]): { readonly phrase: string }[];
+  proseOfMarkdown(text: string): Words[];
+  proseOfSource(file: string, text: string): Words[];
+  proseFiles(): string[];
+  refusedInFiles(files: readonly string[], phrases: readonly object[]): string[];
+}
+const script: string = '../../scripts/prose.mjs';
+const { proseFiles, proseOfMarkdown, proseOfSource, refusedIn, refusedInFiles, refusedPhrases } =
+  (await import(script)) as Prose;
 
 const phrases = refusedPhrases();
 const refused = (text: string): string[] => refusedIn(text, phrases).map(({ phrase }) => phrase);
