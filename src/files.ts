@@ -61,23 +61,17 @@ function otherThanFile(status: Stats, pipes: boolean): string | null {
       : 'is a device';
 }
 
-/** False of what the system does not tell of, too, such as links in a circle. */
-export function isFile(place: string): boolean {
+/** Undefined of what the system does not tell of, too, such as links in a circle. */
+function statusOf(place: string): Stats | undefined {
   try {
-    return statSync(place).isFile();
+    return statSync(place);
   } catch {
-    return false;
+    return undefined;
   }
 }
 
-/** As isFile. */
-export function isFolder(place: string): boolean {
-  try {
-    return statSync(place).isDirectory();
-  } catch {
-    return false;
-  }
-}
+export const isFile = (place: string): boolean => statusOf(place)?.isFile() === true;
+export const isFolder = (place: string): boolean => statusOf(place)?.isDirectory() === true;
 
 function whyUnreadable(file: string, pipes: boolean): string | null {
   try {
@@ -127,7 +121,8 @@ const encodingOf = ([first, second]: Uint8Array): 'utf-16le' | 'utf-16be' | 'utf
 const decoderOf = (bytes: Uint8Array): TextDecoder =>
   new TextDecoder(encodingOf(bytes), { fatal: true });
 
-const SAVE_AS_UTF8 = 'Save the file as UTF-8.';
+const undecodable = (as: ErrorCode, message: string): IsoproError =>
+  new IsoproError(as, message, { remedy: 'Save the file as UTF-8.' });
 /**
  * A text shows within so many characters whether it is UTF-16 without a mark: every other byte is
  * 0.
@@ -151,23 +146,14 @@ function wrongBytes(
   before: Before = { bytes: 0, lines: 0 },
 ): IsoproError {
   if (encoding !== 'utf-8')
-    return new IsoproError(
-      as,
-      `${name} is not ${encoding.toUpperCase()}, as its byte order mark says`,
-      { remedy: SAVE_AS_UTF8 },
-    );
+    return undecodable(as, `${name} is not ${encoding.toUpperCase()}, as its byte order mark says`);
   // a decoder that lets wrong bytes pass writes others in their place
   const again = Buffer.from(bytes.toString('utf8'), 'utf8');
   const at = bytes.findIndex((byte, i) => byte !== again[i]);
-  const line =
-    before.lines +
-    1 +
-    bytes.toString('latin1', 0, at).replace(/\r\n?/g, '\n').split('\n').length -
-    1;
-  return new IsoproError(
+  const line = before.lines + bytes.toString('latin1', 0, at).split(/\r\n?|\n/).length;
+  return undecodable(
     as,
     `${name} is not UTF-8: byte ${before.bytes + at}, in line ${line}, is not valid`,
-    { remedy: SAVE_AS_UTF8 },
   );
 }
 
@@ -189,11 +175,7 @@ const isUndecodable = (error: unknown): boolean =>
 
 function refuseZeros(name: string, text: string, as: ErrorCode): void {
   if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
-    throw new IsoproError(
-      as,
-      `${name} holds zero bytes, as UTF-16 without a byte order mark has them`,
-      { remedy: SAVE_AS_UTF8 },
-    );
+    throw undecodable(as, `${name} holds zero bytes, as UTF-16 without a byte order mark has them`);
 }
 
 /** Whether a file is packed by gzip, as its name says. */
@@ -219,13 +201,13 @@ function unpacked(file: string): Buffer {
 
 /**
  * The text of a small file, unpacked where its name ends in `.gz`, without byte order mark.
- * @param undecodable the code where its bytes are no text
+ * @param noText the code where its bytes are no text
  * @throws IsoproError FILE_UNREADABLE, or `as`; SYSTEM_LIMIT, OUT_OF_MEMORY
  */
 export function readText(
   file: string,
   as: ErrorCode = 'FILE_UNREADABLE',
-  undecodable: ErrorCode = as,
+  noText: ErrorCode = as,
 ): string {
   requireFile(file, as, true);
   let bytes: Buffer | undefined;
@@ -236,15 +218,15 @@ export function readText(
     return decoderOf(bytes).decode(bytes);
   } catch (cause) {
     throw bytes !== undefined && isUndecodable(cause)
-      ? wrongBytes(file, bytes, encodingOf(bytes), undecodable)
+      ? wrongBytes(file, bytes, encodingOf(bytes), noText)
       : unreadable(file, cause, as);
   }
 }
 
 /** As readText of a text in rows: each line ends with a line feed, whatever ends it in the file. */
-export function readRowText(file: string, undecodable: ErrorCode): string {
-  const text = readText(file, 'FILE_UNREADABLE', undecodable);
-  refuseZeros(file, text, undecodable);
+export function readRowText(file: string, noText: ErrorCode): string {
+  const text = readText(file, 'FILE_UNREADABLE', noText);
+  refuseZeros(file, text, noText);
   return text.replace(/\r\n?/g, '\n');
 }
 
@@ -491,15 +473,6 @@ export function hasEnded(pid: number): boolean {
 export function asFileError(error: unknown): unknown {
   const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (error instanceof IsoproError || code === undefined || path === undefined) return error;
-  const reading = [
-    'open',
-    'read',
-    'stat',
-    'lstat',
-    'access',
-    'scandir',
-    'readlink',
-    'realpath',
-  ].includes(syscall ?? '');
+  const reading = /^(open|read|l?stat|access|scandir|readlink|realpath)$/.test(syscall ?? '');
   return reading ? unreadable(path, error) : unwritable(path, error);
 }

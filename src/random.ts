@@ -4,7 +4,7 @@
  * vectors that both must reproduce. Nothing in this project draws from a global generator or from
  * the clock.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { canonicalJson } from './canonical-json.js';
 
 const { isSafeInteger } = Number;
@@ -160,5 +160,5 @@ export function deriveSeed(key: DrawKey): bigint {
     key.problemId,
     key.sample,
   ]);
-  return createHash('sha256').update(text, 'utf8').digest().readBigUInt64BE(0);
+  return hash('sha256', text, 'buffer').readBigUInt64BE(0);
 }

@@ -22,33 +22,39 @@ import {
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './argument-check.js';
+import { bounded } from './bounded-list.js';
 import { mergeAdapter } from './model-export.js';
 import type { ChatMessage } from './prompt-renderer.js';
 
 export const ADAPTER_USERS = ['llama-server', 'ollama', 'lm-studio', 'transformers'] as const;
 export type AdapterUser = (typeof ADAPTER_USERS)[number];
 
-export interface AdapterUse {
-  readonly for: AdapterUser;
+const said = z.strictObject({
+  role: z.enum(['system', 'user', 'assistant']),
+  content: z.string(),
+}) as z.ZodType<ChatMessage, ChatMessage>;
+const adapterUse = z.strictObject({
+  for: z.enum(ADAPTER_USERS),
   /** Path of a GGUF, or of a folder in PEFT's format. */
-  readonly adapter: string;
+  adapter: z.string().min(1),
   /** Path of the base model, a GGUF. */
-  readonly model: string;
+  model: z.string().min(1),
   /**
    * SHA-256 of the base that the adapter was trained on, where it is known: another file is
    * refused.
    */
-  readonly modelSha256?: string;
+  modelSha256: z.string().min(1).optional(),
   /** A folder, made where it is not there. */
-  readonly out: string;
+  out: z.string().min(1),
   /**
    * What stood before every question that the adapter was trained on: a system message, solved
    * examples. Default: nothing.
    */
-  readonly before?: readonly ChatMessage[];
+  before: bounded(z.array(said)).default([]),
   /** Replaces files that are there, which may be those of another adapter. Default: false. */
-  readonly force?: boolean;
-}
+  force: z.boolean().default(false),
+});
+export type AdapterUse = z.input<typeof adapterUse>;
 
 export interface PreparedAdapter {
   /** Absolute paths of what was written. */
@@ -93,11 +99,8 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     const file = await asGguf(adapter, model, folder);
     const written = path.join(folder, 'Modelfile');
     await writeFileAtomically(written, [Buffer.from(text)]);
-    return {
-      files: [file, written],
-      commands: ollamaCommands(name, written),
-      note: OLLAMA_TEMPLATE,
-    };
+    const commands = ollamaCommands(name, written);
+    return { files: [file, written], commands, note: OLLAMA_TEMPLATE };
   },
   'lm-studio': async ({ adapter, model, folder, name, before }) => {
     const file = path.join(folder, `${name}.gguf`);
@@ -151,29 +154,10 @@ async function asGguf(adapter: string, model: string, folder: string): Promise<s
  *   base), INVALID_ARGUMENT, WRITE_FAILED, also for a file that is there
  */
 export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> {
-  const text = z.string().min(1);
-  const valid = checked(
-    z.strictObject({
-      for: z.enum(ADAPTER_USERS),
-      adapter: text,
-      model: text,
-      modelSha256: text.optional(),
-      out: text,
-      before: z
-        .array(
-          z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: z.string() }),
-        )
-        .optional(),
-      force: z.boolean().optional(),
-    }),
-    use,
-    'use',
-  );
-  const [adapter, model, folder] = [
-    path.resolve(valid.adapter),
-    path.resolve(valid.model),
-    path.resolve(valid.out),
-  ];
+  const valid = checked(adapterUse, use, 'use');
+  const adapter = path.resolve(valid.adapter);
+  const model = path.resolve(valid.model);
+  const folder = path.resolve(valid.out);
   if (/[\n"]/.test(`${model}${folder}`))
     throw new IsoproError(
       'INVALID_ARGUMENT',
@@ -184,24 +168,15 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
       'ADAPTER_MISMATCH',
       `${model} is not the model that the adapter was trained on: its SHA-256 is another`,
     );
-  const name = adaptedName(
-    model,
-    await hashFile(
-      existsSync(path.join(adapter, PEFT_WEIGHTS)) ? path.join(adapter, PEFT_WEIGHTS) : adapter,
-    ),
-  );
-  const there =
-    valid.force === true
-      ? undefined
-      : FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
-  if (there !== undefined)
+  const weights = path.join(adapter, PEFT_WEIGHTS);
+  const name = adaptedName(model, await hashFile(existsSync(weights) ? weights : adapter));
+  const there = FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
+  if (there !== undefined && !valid.force)
     throw new IsoproError(
       'WRITE_FAILED',
       `${path.join(folder, there)} is there already, and may be of another adapter`,
-      {
-        remedy: 'Give another folder with --out, or --force to replace what is there.',
-      },
+      { remedy: 'Give another folder with --out, or --force to replace what is there.' },
     );
   makeFolder(folder);
-  return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before ?? [] });
+  return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before });
 }

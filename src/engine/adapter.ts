@@ -72,6 +72,14 @@ export class Adapter {
   }
 }
 
+/** For one call: an adapter, or null for the bare base. The model's own where absent. */
+export const adapterOption = z
+  .custom<Adapter | null>(
+    (value) => value === null || typeof (value as Adapter).id === 'string',
+    'expected an Adapter or null',
+  )
+  .optional();
+
 /**
  * SHA-256 of a file's content, in hexadecimal.
  * @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT

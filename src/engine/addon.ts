@@ -9,6 +9,11 @@ import { fileURLToPath } from 'node:url';
 import { offAbort, onAbort } from '../abort.js';
 import { abortError, ERRORS, IsoproError, withReason, type ErrorCode } from '../errors.js';
 import { readJson, unreadable } from '../files.js';
+import type {
+  CheckedTrainerOptions,
+  PlannedTarget,
+  TrainSequenceCopy,
+} from './training-request.js';
 
 export interface NativeCancellation {
   cancel(): void;
@@ -113,7 +118,7 @@ export interface TokenChance {
   readonly logprob: number;
 }
 
-interface NativeText {
+export interface NativeText {
   tokens: Int32Array;
   logProbabilities: Float32Array;
   sampledLogProbabilities: Float32Array;
@@ -348,16 +353,6 @@ export interface NativeTrainerInfo {
   targets: { module: string; rank: number; scale: number; parameters: number }[];
 }
 
-export interface NativeSequence {
-  tokenIds: Int32Array;
-  labelMask: Uint8Array;
-  weight: number;
-  advantages?: Float32Array | undefined;
-  oldLogprobs?: Float32Array | undefined;
-  referenceLogprobs?: Float32Array | undefined;
-  boundary?: { layer: number; rows: Uint16Array } | undefined;
-}
-
 export interface NativeObjective {
   policy: boolean;
   temperature: number;
@@ -366,42 +361,72 @@ export interface NativeObjective {
   klCoefficient: number;
 }
 
-export interface NativeStepStatistics {
-  step: number;
-  learningRate: number;
-  tokens: number;
-  loss: number;
-  gradNorm: number;
-  clipped: boolean;
-  applied: boolean;
-  nonFinite: string[];
-  microBatchNorms: number[];
-  microBatchTokens: number[];
-  clipFraction: number;
-  klToReference: number;
-  oldPolicyGap: number;
-  modules: Record<
-    string,
-    {
-      pairGradNorm: number;
-      updateRatio: number;
-      dormantFraction: number;
-      dormantDirections: readonly number[];
-      rankUse: number;
-    }
-  >;
+/**
+ * Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md. A
+ * type and not an interface, so that it is a dictionary of numbers too, as the monitor reads it.
+ */
+export type ModuleStatistics = {
+  /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
+  readonly pairGradNorm: number;
+  /** s ||delta(BA)|| / ||W||. */
+  readonly updateRatio: number;
+  /** Directions whose mean contribution is at most 2.5 % of the module's mean, over the rank. */
+  readonly dormantFraction: number;
+  /** Those directions, ascending. */
+  readonly dormantDirections: readonly number[];
+  /** exp(entropy of the normalised singular values of BA) / rank. */
+  readonly rankUse: number;
+};
+
+/** Measured in C++ before clipping; frozen. */
+export interface StepStatistics {
+  /** 1 is the first. */
+  readonly step: number;
+  readonly learningRate: number;
+  /** Labelled. */
+  readonly tokens: number;
+  /** Per labelled token. */
+  readonly loss: number;
+  readonly gradNorm: number;
+  readonly clipped: boolean;
+  /** False where something was not finite: then nothing was changed. */
+  readonly applied: boolean;
+  /** Names of what was not finite: "loss" or parameters. */
+  readonly nonFinite: readonly string[];
+  /** Norm of each micro-batch's mean gradient, for the noise scale. */
+  readonly microBatchNorms: readonly number[];
+  readonly microBatchTokens: readonly number[];
+  /** Share of labelled tokens whose ratio was clipped. */
+  readonly clipFraction: number;
+  /** Mean of the k3 estimate over tokens with a reference log-probability. */
+  readonly klToReference: number;
+  /**
+   * Mean |log p - oldLogprob| over tokens with one, before the update: how far the policy has moved
+   * from the one that those are of.
+   */
+  readonly oldPolicyGap: number;
+  readonly modules: Readonly<Record<string, ModuleStatistics>>;
+}
+
+export interface SequenceEvaluation {
+  /** Sum over its labelled tokens. */
+  readonly loss: number;
+  /** Mean over its labelled tokens, nats. */
+  readonly entropy: number;
+  /** [tokens], at the objective's temperature; 0 where not labelled. */
+  readonly logprobs: Float32Array;
+}
+
+export interface Evaluation {
+  /** Per labelled token. */
+  readonly loss: number;
+  readonly tokens: number;
+  readonly sequences: readonly SequenceEvaluation[];
 }
 
 export type NativeEdit =
   | { kind: 'raiseRank'; module: string; rank: number }
-  | {
-      kind: 'addTarget';
-      layer: number;
-      module: string;
-      rank: number;
-      scale: number;
-      dropout: number;
-    }
+  | ({ kind: 'addTarget' } & PlannedTarget)
   | { kind: 'recycleDirections'; module: string; directions: Int32Array }
   | { kind: 'rebalance' | 'rescale' | 'setRateFactor'; module: string; factor: number }
   | { kind: 'setOptimiser'; learningRate: number; maxNorm: number; epsilon?: number | undefined };
@@ -431,50 +456,27 @@ export interface AdapterModule {
 
 export interface NativeTrainer {
   open(path: string): Promise<ModelShape>;
-  create(options: {
-    targets: { layer: number; module: string; rank: number; scale: number; dropout: number }[];
-    allWeights: boolean;
-    optimiser: {
-      learningRate: number;
-      factorB: number;
-      beta1: number;
-      beta2: number;
-      epsilon: number;
-      weightDecay: number;
-      maxNorm: number;
-      schedule: string;
-      warmupSteps: number;
-      totalSteps: number;
-      finalFactor: number;
-    };
-    seed: bigint;
-    threads: number;
-    memoryBytes: number;
-    microBatchTokens: number;
-    sharePrefixes: boolean;
-  }): Promise<void>;
+  create(
+    options: Omit<CheckedTrainerOptions, 'lora'> & { targets: readonly PlannedTarget[] },
+  ): Promise<void>;
   information(): Promise<NativeTrainerInfo>;
   times(): Promise<TrainerTimes>;
   step(
-    batch: NativeSequence[],
+    batch: TrainSequenceCopy[],
     objective: NativeObjective,
     microBatches: Int32Array,
     leastMicroBatches: number,
     apply: boolean,
     cancellation: NativeCancellation,
-  ): Promise<NativeStepStatistics>;
+  ): Promise<StepStatistics>;
   evaluate(
-    batch: NativeSequence[],
+    batch: TrainSequenceCopy[],
     objective: NativeObjective,
     adapter: boolean,
     cancellation: NativeCancellation,
-  ): Promise<{
-    loss: number;
-    tokens: number;
-    sequences: { loss: number; entropy: number; logprobs: Float32Array }[];
-  }>;
+  ): Promise<Evaluation>;
   captureBoundary(
-    batch: NativeSequence[],
+    batch: TrainSequenceCopy[],
     cancellation: NativeCancellation,
   ): Promise<Uint16Array[]>;
   edit(edit: NativeEdit): Promise<void>;

@@ -33,9 +33,5 @@ export const abortSignal = z.custom<AbortSignal>(
   'expected an AbortSignal',
 );
 
-export function callback<T>(): z.ZodType<(argument: T) => void> {
-  return z.custom<(argument: T) => void>(
-    (value) => typeof value === 'function',
-    'expected a function',
-  );
-}
+export const callback = <Call extends (...all: never[]) => void>(): z.ZodCustom<Call, Call> =>
+  z.custom<Call>((value) => typeof value === 'function', 'expected a function');

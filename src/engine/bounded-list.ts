@@ -25,9 +25,9 @@ export function wrongLength(value: unknown): string | undefined {
 }
 
 /** `list`, of arrays of a form that can be read. */
-export const bounded = <List extends z.ZodType>(
-  list: List,
-): z.ZodPipe<z.ZodCustom<unknown, unknown>, List> =>
+export const bounded = <Element extends z.ZodType>(
+  list: z.ZodArray<Element>,
+): z.ZodType<z.output<Element>[], readonly z.input<Element>[]> =>
   z
     .custom<unknown>((value) => wrongLength(value) === undefined, {
       error: ({ input }) => wrongLength(input),

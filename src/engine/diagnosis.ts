@@ -54,6 +54,14 @@ export async function diagnose(): Promise<Finding[]> {
   ];
 }
 
+const ok = (check: string, detail: string, facts: Finding['facts']): Finding => ({
+  check,
+  status: 'ok',
+  detail,
+  remedy: null,
+  facts,
+});
+
 const ownManifest = (): { version: string; engines: { node: string } } =>
   JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as {
     version: string;
@@ -81,13 +89,9 @@ function nodeVersion(): Finding {
 
 function processor(): Finding {
   const list = cpus();
-  return {
-    check: 'processor',
-    status: 'ok',
-    detail: `${list[0]?.model.trim() ?? 'unknown'}, ${list.length} logical cores`,
-    remedy: null,
-    facts: { model: list[0]?.model.trim() ?? null, logicalCores: list.length },
-  };
+  const model = list[0]?.model.trim() ?? null;
+  const facts = { model, logicalCores: list.length };
+  return ok('processor', `${model ?? 'unknown'}, ${list.length} logical cores`, facts);
 }
 
 /**
@@ -111,37 +115,33 @@ function installation(): Finding {
     full: 'full: with a prebuilt addon and the solver',
   }[form];
   const absent = missing.map(([name, version]) => `${name}@${version}`);
-  return {
-    check: 'installation',
-    status: 'ok',
-    detail: `${made}${absent.length === 0 ? '' : `; absent, and had by \`npm install\`: ${absent.join(', ')}`} (${packageRoot()})`,
-    remedy: null,
-    facts: { form, folder: packageRoot(), absent },
-  };
+  const without =
+    absent.length === 0 ? '' : `; absent, and had by \`npm install\`: ${absent.join(', ')}`;
+  const facts = { form, folder: packageRoot(), absent };
+  return ok('installation', `${made}${without} (${packageRoot()})`, facts);
 }
 
 function nativeAddon(): Finding[] {
   try {
     const { addon, file } = loadAddon();
     const { version } = ownManifest();
+    const { llamaRelease } = addon;
     const backends = addon.backends();
     const features = Object.keys(addon.processorFeatures());
     const cores = addon.physicalCores();
     const metalExpected = process.platform === 'darwin' && process.arch === 'arm64';
     const metalMissing = metalExpected && !backends.some(({ type }) => type === 'gpu');
     return [
-      {
-        check: 'native addon',
-        status: 'ok',
-        detail: `isopro-native ${version}, llama.cpp ${addon.llamaRelease}, ${path.relative(packageRoot(), file)}`,
-        remedy: null,
-        facts: {
+      ok(
+        'native addon',
+        `isopro-native ${version}, llama.cpp ${llamaRelease}, ${path.relative(packageRoot(), file)}`,
+        {
           version,
-          llamaRelease: addon.llamaRelease,
+          llamaRelease,
           nodeLlamaCpp: packageVersion('node-llama-cpp'),
           prebuilt: file.includes(`${path.sep}prebuilds${path.sep}`),
         },
-      },
+      ),
       {
         check: 'back ends',
         status: metalMissing ? 'warn' : 'ok',
@@ -151,13 +151,11 @@ function nativeAddon(): Finding[] {
           : null,
         facts: { backends },
       },
-      {
-        check: 'threads',
-        status: 'ok',
-        detail: `${cores} by default (physical cores); CPU back end for ${features.join(', ') || 'the base instruction set'}`,
-        remedy: null,
-        facts: { physicalCores: cores, features },
-      },
+      ok(
+        'threads',
+        `${cores} by default (physical cores); CPU back end for ${features.join(', ') || 'the base instruction set'}`,
+        { physicalCores: cores, features },
+      ),
     ];
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
@@ -236,19 +234,15 @@ async function disk(): Promise<Finding> {
 function sqlite(): Finding {
   const version = packageVersion('better-sqlite3');
   try {
-    const Database = createRequire(import.meta.url)(
-      'better-sqlite3',
-    ) as typeof import('better-sqlite3');
+    const require = createRequire(import.meta.url);
+    const Database = require('better-sqlite3') as typeof import('better-sqlite3');
     const database = new Database(':memory:');
     const row = database.prepare('SELECT sqlite_version() AS version').get() as { version: string };
     database.close();
-    return {
-      check: 'event log',
-      status: 'ok',
-      detail: `SQLite ${row.version} (better-sqlite3 ${version})`,
-      remedy: null,
-      facts: { sqlite: row.version, betterSqlite3: version },
-    };
+    return ok('event log', `SQLite ${row.version} (better-sqlite3 ${version})`, {
+      sqlite: row.version,
+      betterSqlite3: version,
+    });
   } catch (error) {
     return {
       check: 'event log',

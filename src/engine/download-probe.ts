@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { hubEndpoint } from './model-location.js';
 
 export interface RemoteFile {
@@ -65,13 +66,13 @@ async function request(
   headers: Record<string, string>,
   signal: AbortSignal | undefined,
 ): Promise<Response> {
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const ending = [AbortSignal.timeout(TIMEOUT_MS), ...(signal === undefined ? [] : [signal])];
   for (let attempt = 1; ; ++attempt) {
     try {
       const response = await fetch(url, {
         headers: { 'accept-encoding': 'identity', ...authorization(url), ...headers },
         redirect: 'manual',
-        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+        signal: AbortSignal.any(ending),
       });
       if ((response.status < 500 && response.status !== 429) || attempt === ATTEMPTS)
         return response;
@@ -79,7 +80,7 @@ async function request(
     } catch (error) {
       if (attempt === ATTEMPTS || !connectionBroke(error)) throw error;
     }
-    await sleep(RETRY_MS * 2 ** (attempt - 1), undefined, signal === undefined ? {} : { signal });
+    await sleep(RETRY_MS * 2 ** (attempt - 1), undefined, given({ signal }));
   }
 }
 
@@ -137,14 +138,15 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
       `${address} redirects more than ${MAX_REDIRECTS} times`,
     );
   } catch (error) {
-    if (error instanceof IsoproError) throw error;
-    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
-    throw new IsoproError(
-      'MODEL_DOWNLOAD_FAILED',
-      `${address} could not be reached: ${networkReason(error)}`,
-      { cause: error },
-    );
+    throw downloadError(`${address} could not be reached`, error, signal);
   }
+}
+
+function downloadError(what: string, error: unknown, signal: AbortSignal | undefined): IsoproError {
+  if (error instanceof IsoproError) return error;
+  if (signal?.aborted === true) return abortError('the download was cancelled', signal);
+  const message = `${what}: ${networkReason(error)}`;
+  return new IsoproError('MODEL_DOWNLOAD_FAILED', message, { cause: error });
 }
 
 /**
@@ -186,13 +188,7 @@ export async function hubFileOfTag(
       throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address.href, response.status));
     answer = await response.json();
   } catch (error) {
-    if (error instanceof IsoproError) throw error;
-    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
-    throw new IsoproError(
-      'MODEL_DOWNLOAD_FAILED',
-      `${address.href} could not be read: ${networkReason(error)}`,
-      { cause: error },
-    );
+    throw downloadError(`${address.href} could not be read`, error, signal);
   }
   const file = (answer as { ggufFile?: { rfilename?: unknown } } | null)?.ggufFile?.rfilename;
   if (typeof file !== 'string' || file === '')

@@ -2,19 +2,13 @@
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { Adapter } from './adapter.js';
+import { adapterOption } from './adapter.js';
 import { cancellable, type Addon, type NativeAdapter, type NativeModel } from './addon.js';
 import { bounded } from './bounded-list.js';
 import { abortSignal, checked } from './argument-check.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
 import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { withJson } from './json-form.js';
-
-export interface EmbedOptions {
-  /** For this call only: an adapter, or null for the bare base. The model's own where absent. */
-  readonly adapter?: Adapter | null;
-  readonly signal?: AbortSignal;
-}
 
 /**
  * One row and one number a text, in the order of the texts. JSON.stringify writes the rows as
@@ -30,22 +24,16 @@ export interface Embeddings {
 const textOrIds = z
   .custom<string | TokenIds>(
     (value) => typeof value === 'string' || Array.isArray(value) || types.isInt32Array(value),
-    {
-      error: 'expected a text or token ids',
-      abort: true,
-    },
+    { error: 'expected a text or token ids', abort: true },
   )
   .pipe(z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds]));
 const embedTexts = bounded(z.array(textOrIds));
 const embedOptions = z.strictObject({
-  adapter: z
-    .custom<Adapter | null>(
-      (value) => value === null || typeof (value as Adapter).id === 'string',
-      'expected an Adapter or null',
-    )
-    .optional(),
+  /** For this call only: an adapter, or null for the bare base. The model's own where absent. */
+  adapter: adapterOption,
   signal: abortSignal.optional(),
 });
+export type EmbedOptions = z.input<typeof embedOptions>;
 
 /** What embedding needs of its model. */
 export interface EmbeddingModel {
@@ -68,13 +56,9 @@ export async function embedEach(
   const valid = checked(embedTexts, texts, 'texts');
   const { adapter, signal } = checked(embedOptions, options, 'options');
   const held = adapter?.again();
+  const applied = adapter === undefined ? undefined : (held?.native ?? null);
   try {
-    return await embedWith(
-      adapter === undefined ? undefined : (held?.native ?? null),
-      valid,
-      signal,
-      model,
-    );
+    return await embedWith(applied, valid, signal, model);
   } finally {
     held?.dispose();
   }
@@ -106,12 +90,7 @@ async function embedWith(
     throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits);
   }
   const rows: Float32Array[] = [];
-  for (const tokens of ids) {
-    rows.push(
-      await cancellable(addon, signal, (cancellation) =>
-        native.embed(tokens, applied, cancellation),
-      ),
-    );
-  }
+  for (const tokens of ids)
+    rows.push(await cancellable(addon, signal, (ended) => native.embed(tokens, applied, ended)));
   return withJson({ rows, tokens: ids.map(({ length }) => length) });
 }

@@ -54,11 +54,8 @@ export async function* generateEach(
     draw: none,
   };
   let first = 0;
-  for await (const window of windows(
-    model,
-    prompts,
-    Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))),
-  )) {
+  const together = Math.max(1, Math.ceil(WINDOW / Math.max(1, samples)));
+  for await (const window of windows(model, prompts, together)) {
     const places = window.flatMap(({ rendered: { seeds } }, prompt) =>
       Array.from({ length: seeds?.length ?? samples }, (_, sample) => ({ prompt, sample })),
     );
@@ -66,13 +63,9 @@ export async function* generateEach(
     let next = 0;
     const named = (rollout: Rollout): NamedRollout => {
       const { asked, rendered } = window[rollout.promptIndex]!;
-      const id = rendered.id === undefined ? {} : { promptId: rendered.id };
-      return withJson({
-        ...rollout,
-        promptIndex: first + rollout.promptIndex,
-        prompt: asked,
-        ...id,
-      });
+      const promptIndex = first + rollout.promptIndex;
+      const id = stated({ promptId: rendered.id });
+      return withJson({ ...rollout, promptIndex, prompt: asked, ...id });
     };
     let last: GenerationProgress | undefined;
     const numbered = window.map(({ rendered }, at) => ({
@@ -149,11 +142,7 @@ async function* windows(
   let window: ReadPrompt[] = [];
   for await (const given of prompts) {
     const { messages, text, ...prompt } = namedPrompt(given);
-    const asked = {
-      ...(messages && { messages }),
-      ...stated({ text }),
-      ...(prompt.tokenIds && { tokenIds: prompt.tokenIds }),
-    };
+    const asked = stated({ messages, text, tokenIds: prompt.tokenIds });
     const written = messages !== undefined || text !== undefined;
     window.push({
       asked,

@@ -4,151 +4,17 @@
  */
 import { types } from 'node:util';
 import { z } from 'zod';
-import type { Adapter } from './adapter.js';
+import { adapterOption } from './adapter.js';
 import type { GenerationProgress, NativeReplySettings } from './addon.js';
 import { bounded, wrongLength } from './bounded-list.js';
 import { abortSignal, callback, checked } from './argument-check.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 import { chatMessages, type MessageInput } from './messages.js';
-import { seed, type Seed } from './seed.js';
+import { seed } from './seed.js';
 import { single, singleOrZero } from './single-precision.js';
 import { copied } from './typed-array.js';
 
 export type TokenIds = Int32Array | readonly number[];
-
-/**
- * A prompt: what the user says, or chat messages, rendered by the model's template with a
- * generation prompt; a text that the model continues, without a template; or token ids as they are.
- */
-export interface NamedPrompt {
-  /** Short for one message of the user. */
-  readonly prompt?: string;
-  readonly messages?: readonly MessageInput[];
-  /**
-   * After a BOS where the vocabulary asks for one. The name of a control token is text like any
-   * other.
-   */
-  readonly text?: string;
-  readonly tokenIds?: TokenIds;
-  /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
-  readonly id?: string;
-}
-
-export interface Prompt extends NamedPrompt {
-  /** One 64-bit seed a sample, instead of derived ones. */
-  readonly seeds?: readonly Seed[];
-}
-
-export interface SamplingSettings {
-  /** 0 takes the most likely token. Default 1. */
-  readonly temperature?: number;
-  /** 0: off. Default 0. */
-  readonly topK?: number;
-  /** In [0, 1]; 1: off, 0: the most likely token alone. Default 1. */
-  readonly topP?: number;
-  /** In [0, 1]; 0: off. Default 0. */
-  readonly minP?: number;
-  /** Above 0; 1: off. Default 1. Applies to the last `repeatWindow` tokens, prompt included. */
-  readonly repeatPenalty?: number;
-  /** Default 64. */
-  readonly repeatWindow?: number;
-  /**
-   * Taken from the logit of every token that this reply has already. In [-2, 2]; 0: off. Default 0.
-   */
-  readonly presencePenalty?: number;
-  /**
-   * Taken from a token's logit for each time that this reply has it already. In [-2, 2]; 0: off.
-   * Default 0.
-   */
-  readonly frequencyPenalty?: number;
-  /** Added to the logits of tokens, by their ids; each in [-100, 100]. */
-  readonly logitBias?: Readonly<Record<number, number>>;
-  /** 64-bit seed of the request, from which each sample's seed is derived. Default 0. */
-  readonly seed?: Seed;
-}
-
-/** How a reply is sampled, and when it ends. */
-export interface ReplySettings {
-  /**
-   * Transformations apply in this order: logit bias, repeat penalty, frequency and presence
-   * penalties, grammar and `minTokens`, temperature, top-k, top-p, min-p.
-   */
-  readonly sampling?: SamplingSettings;
-  /** Per sample. Default 256. */
-  readonly maxTokens?: number;
-  /**
-   * No end-of-turn token, stop token or stop string ends the reply before it has so many tokens;
-   * only a grammar whose document is whole does. Default 0.
-   */
-  readonly minTokens?: number;
-  /** With each token, so many of the most likely ones; at most 20. Default 0. */
-  readonly topLogprobs?: number;
-  /** Text before the first of these is kept. */
-  readonly stop?: readonly string[];
-  readonly stopTokens?: readonly number[];
-  /**
-   * From this text on, `stop` and `stopTokens` end nothing. Absent, or empty: they hold everywhere.
-   */
-  readonly stopBefore?: string;
-  /** Go on after an end-of-sequence or end-of-turn token. Default false. */
-  readonly ignoreEndOfSequence?: boolean;
-  /** GBNF; its start rule is `root`. */
-  readonly grammar?: string;
-  /**
-   * Every complete answer is a document of it; a schema that a grammar cannot keep is
-   * GRAMMAR_INVALID (docs/commands/generate.md).
-   */
-  readonly jsonSchema?: object;
-  /** For this request only: an adapter, or null for the bare base. The model's own where absent. */
-  readonly adapter?: Adapter | null;
-  /** Default 1. */
-  readonly adapterScale?: number;
-  readonly signal?: AbortSignal;
-}
-
-export interface GenerateRequest extends ReplySettings {
-  /**
-   * Each has exactly one of `prompt`, `messages`, `text` and `tokenIds`; a string is short for
-   * `{ prompt }`.
-   */
-  readonly prompts: readonly (Prompt | string)[];
-  /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
-  readonly samples?: number;
-  /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
-  readonly captureBoundary?: number;
-  /**
-   * Sequences in the running batch. Default 64, maximum 253. Each has keys and values of its own,
-   * room for the longest prompt and `maxTokens`: fewer run where the model's `contextTokens` hold
-   * fewer of them.
-   */
-  readonly maxSequences?: number;
-  readonly onProgress?: (progress: GenerationProgress) => void;
-}
-
-/**
- * One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`.
- */
-export interface BatchRequest extends NamedPrompt, ReplySettings {
-  /**
-   * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or
-   * 'stop' the reply, with finish 'length', where the context is full. Default 'refuse'.
-   */
-  readonly whenContextFull?: 'refuse' | 'stop';
-  /**
-   * The same tokens and log-probabilities, bit for bit, whatever else runs: those of
-   * `Model.generate` for one sample of the same prompt, `id` and seed on a model with
-   * `fixedThreads`. Such replies run one after the other, each in a batch of its own. Default
-   * false.
-   */
-  readonly deterministic?: boolean;
-  /** Requests find kept prefixes of their own partition alone. Default ''. */
-  readonly cachePartition?: string;
-  /**
-   * Where there is not room for all, a lower one runs first: one that runs already pauses for it,
-   * and its tokens go on from there later. Of the same rank, whoever came first. Default 0.
-   */
-  readonly rank?: number;
-}
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -175,8 +41,12 @@ const formed = (form: string) => ({
     code === 'invalid_type' ? `takes an object: ${form}` : undefined,
 });
 
-/** Of a prompt. */
+/**
+ * A prompt: what the user says, or chat messages, rendered by the model's template with a
+ * generation prompt; a text that the model continues, without a template; or token ids as they are.
+ */
 const promptFields = {
+  /** Short for one message of the user. */
   prompt: z
     .string({
       error: ({ input }) =>
@@ -186,10 +56,22 @@ const promptFields = {
     })
     .optional(),
   messages: chatMessages.optional(),
+  /**
+   * After a BOS where the vocabulary asks for one. The name of a control token is text like any
+   * other.
+   */
   text: z.string().optional(),
   tokenIds: tokenIds.optional(),
+  /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
   id: z.string().optional(),
 };
+
+/** A prompt's content, checked: exactly one of the three. */
+export interface PromptContent {
+  readonly messages?: readonly MessageInput[] | undefined;
+  readonly text?: string | undefined;
+  readonly tokenIds?: Int32Array | undefined;
+}
 
 const oneContent = [
   ({
@@ -209,56 +91,98 @@ function asMessages<
   return prompt === undefined ? rest : { ...rest, messages: [{ role: 'user', content: prompt }] };
 }
 
+const promptSchema = z
+  .strictObject({
+    ...promptFields,
+    /** One 64-bit seed a sample, instead of derived ones. */
+    seeds: bounded(z.array(seed)).optional(),
+  })
+  .refine(...oneContent)
+  .transform(asMessages);
+export type Prompt = z.input<typeof promptSchema>;
+
 /** What Model.generate makes of one of its prompts. */
 export const namedPrompt = (prompt: Prompt | string): Omit<Prompt, 'prompt'> =>
   asMessages(typeof prompt === 'string' ? { prompt } : prompt);
 
 const penalty = singleOrZero.min(-2).max(2).default(0);
 
-/** Of what replies to it. */
+const samplingSettings = z.strictObject({
+  /** 0 takes the most likely token. Default 1. */
+  temperature: singleOrZero.min(0).max(1000).default(1),
+  /** 0: off. Default 0. */
+  topK: z.int().min(0).max(INT32_MAX).default(0),
+  /** In [0, 1]; 1: off, 0: the most likely token alone. Default 1. */
+  topP: singleOrZero.min(0).max(1).default(1),
+  /** In [0, 1]; 0: off. Default 0. */
+  minP: singleOrZero.min(0).max(1).default(0),
+  /** Above 0; 1: off. Default 1. Applies to the last `repeatWindow` tokens, prompt included. */
+  repeatPenalty: single.gt(0).max(1000).default(1),
+  /** Default 64. */
+  repeatWindow: z.int().min(0).max(1_000_000).default(64),
+  /**
+   * Taken from the logit of every token that this reply has already. In [-2, 2]; 0: off. Default 0.
+   */
+  presencePenalty: penalty,
+  /**
+   * Taken from a token's logit for each time that this reply has it already. In [-2, 2]; 0: off.
+   * Default 0.
+   */
+  frequencyPenalty: penalty,
+  /** Added to the logits of tokens, by their ids; each in [-100, 100]. */
+  logitBias: (
+    z.record(
+      z.string().regex(/^\d{1,9}$/, 'expected a token id'),
+      singleOrZero.min(-100).max(100),
+    ) as z.ZodType<Record<string, number>, Readonly<Record<number, number>>>
+  )
+    .default({})
+    .transform((biases) => Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const)),
+  /** 64-bit seed of the request, from which each sample's seed is derived. Default 0. */
+  seed: seed.default(0n),
+});
+export type SamplingSettings = z.input<typeof samplingSettings>;
+
+/** How a reply is sampled, and when it ends. */
 const replyFields = {
-  sampling: z
-    .strictObject({
-      temperature: singleOrZero.min(0).max(1000).default(1),
-      topK: z.int().min(0).max(INT32_MAX).default(0),
-      topP: singleOrZero.min(0).max(1).default(1),
-      minP: singleOrZero.min(0).max(1).default(0),
-      repeatPenalty: single.gt(0).max(1000).default(1),
-      repeatWindow: z.int().min(0).max(1_000_000).default(64),
-      presencePenalty: penalty,
-      frequencyPenalty: penalty,
-      logitBias: z
-        .record(
-          z.string().regex(/^\d{1,9}$/, 'expected a token id'),
-          singleOrZero.min(-100).max(100),
-        )
-        .default({})
-        .transform((biases) =>
-          Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const),
-        ),
-      seed: seed.default(0n),
-    })
-    .prefault({}),
+  /**
+   * Transformations apply in this order: logit bias, repeat penalty, frequency and presence
+   * penalties, grammar and `minTokens`, temperature, top-k, top-p, min-p.
+   */
+  sampling: samplingSettings.prefault({}),
+  /** Per sample. Default 256. */
   maxTokens: z.int().min(1).max(INT32_MAX).default(256),
+  /**
+   * No end-of-turn token, stop token or stop string ends the reply before it has so many tokens;
+   * only a grammar whose document is whole does. Default 0.
+   */
   minTokens: z.int().min(0).max(INT32_MAX).default(0),
+  /** With each token, so many of the most likely ones; at most 20. Default 0. */
   topLogprobs: z.int().min(0).max(20).default(0),
+  /** Text before the first of these is kept. */
   stop: bounded(z.array(z.string().min(1))).default([]),
   stopTokens: bounded(z.array(z.int().min(0).max(INT32_MAX))).default([]),
+  /**
+   * From this text on, `stop` and `stopTokens` end nothing. Absent, or empty: they hold everywhere.
+   */
   stopBefore: z.string().default(''),
+  /** Go on after an end-of-sequence or end-of-turn token. Default false. */
   ignoreEndOfSequence: z.boolean().default(false),
+  /** GBNF; its start rule is `root`. */
   grammar: z.string().min(1).optional(),
+  /**
+   * Every complete answer is a document of it; a schema that a grammar cannot keep is
+   * GRAMMAR_INVALID (docs/commands/generate.md).
+   */
   jsonSchema: z
     .custom<object>(
       (value) => typeof value === 'object' && value !== null,
       'expected a JSON Schema',
     )
     .optional(),
-  adapter: z
-    .custom<Adapter | null>(
-      (value) => value === null || typeof (value as Adapter).id === 'string',
-      'expected an Adapter or null',
-    )
-    .optional(),
+  /** For this request only: an adapter, or null for the bare base. The model's own where absent. */
+  adapter: adapterOption,
+  /** Default 1. */
   adapterScale: single.default(1),
   signal: abortSignal.optional(),
 };
@@ -280,44 +204,60 @@ const requestSchema = z
   .strictObject(
     {
       ...replyFields,
+      /**
+       * Each has exactly one of `prompt`, `messages`, `text` and `tokenIds`; a string is short for
+       * `{ prompt }`.
+       */
       prompts: bounded(
         z.array(
           z.preprocess(
-            (prompt) => (typeof prompt === 'string' ? { prompt } : prompt),
-            z
-              .strictObject({ ...promptFields, seeds: bounded(z.array(seed)).optional() })
-              .refine(...oneContent)
-              .transform(asMessages),
+            (prompt: Prompt | string) => (typeof prompt === 'string' ? { prompt } : prompt),
+            promptSchema,
           ),
         ),
       ),
+      /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
       samples: z.int().min(0).max(1_000_000).default(1),
+      /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
       captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
+      /**
+       * Sequences in the running batch. Default 64, maximum 253. Each has keys and values of its
+       * own, room for the longest prompt and `maxTokens`: fewer run where the model's
+       * `contextTokens` hold fewer of them.
+       */
       maxSequences: z.int().min(1).max(253).default(64),
-      onProgress: callback<GenerationProgress>().optional(),
+      onProgress: callback<(progress: GenerationProgress) => void>().optional(),
     },
     formed("{ prompts: ['…'] }"),
   )
   .refine(...oneGrammar)
   .refine(...roomForLeast);
-
+export type GenerateRequest = z.input<typeof requestSchema>;
 export type CheckedRequest = z.output<typeof requestSchema>;
-
-/** A prompt's content, checked: exactly one of the three. */
-export interface PromptContent {
-  readonly messages?: readonly MessageInput[] | undefined;
-  readonly text?: string | undefined;
-  readonly tokenIds?: Int32Array | undefined;
-}
 
 const batchRequestSchema = z
   .strictObject(
     {
       ...promptFields,
       ...replyFields,
+      /**
+       * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or
+       * 'stop' the reply, with finish 'length', where the context is full. Default 'refuse'.
+       */
       whenContextFull: z.enum(['refuse', 'stop']).default('refuse'),
+      /**
+       * The same tokens and log-probabilities, bit for bit, whatever else runs: those of
+       * `Model.generate` for one sample of the same prompt, `id` and seed on a model with
+       * `fixedThreads`. Such replies run one after the other, each in a batch of its own. Default
+       * false.
+       */
       deterministic: z.boolean().default(false),
+      /** Requests find kept prefixes of their own partition alone. Default ''. */
       cachePartition: z.string().default(''),
+      /**
+       * Where there is not room for all, a lower one runs first: one that runs already pauses for
+       * it, and its tokens go on from there later. Of the same rank, whoever came first. Default 0.
+       */
       rank: z.int().min(0).max(INT32_MAX).default(0),
     },
     formed("{ prompt: '…' }"),
@@ -326,7 +266,10 @@ const batchRequestSchema = z
   .refine(...oneGrammar)
   .refine(...roomForLeast)
   .transform(asMessages);
-
+/**
+ * One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`.
+ */
+export type BatchRequest = z.input<typeof batchRequestSchema>;
 export type CheckedBatchRequest = z.output<typeof batchRequestSchema>;
 
 /** What the addon is told of how to reply. @throws IsoproError GRAMMAR_INVALID */

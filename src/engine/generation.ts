@@ -10,6 +10,7 @@ import {
   type GenerationProgress,
   type NativeModel,
   type NativeRollout,
+  type NativeText,
   type TokenChance,
 } from './addon.js';
 import { withContextRemedy } from './context-overflow.js';
@@ -74,6 +75,15 @@ export interface GenerationContext {
   readonly modelHash: string;
 }
 
+/** What was sampled, by the names of a reply. */
+export const tokensOf = (said: NativeText) => ({
+  tokenIds: said.tokens,
+  text: said.text,
+  logprobs: said.logProbabilities,
+  sampledLogprobs: said.sampledLogProbabilities,
+  ...given({ topLogprobs: said.top }),
+});
+
 type Outcome = { readonly progress: GenerationProgress } | { readonly failure: unknown };
 
 export async function* runGeneration(
@@ -137,11 +147,7 @@ export async function* runGeneration(
           promptIndex: rollout.prompt,
           sampleIndex: rollout.sample,
           promptIds: prompts[rollout.prompt]!.tokens,
-          tokenIds: rollout.tokens,
-          text: rollout.text,
-          logprobs: rollout.logProbabilities,
-          sampledLogprobs: rollout.sampledLogProbabilities,
-          ...given({ topLogprobs: rollout.top }),
+          ...tokensOf(rollout),
           finish: rollout.finish,
           seed: rollout.seed.toString(),
           adapterId: active?.id ?? null,

@@ -19,7 +19,7 @@ import {
   without,
   type Schema,
 } from './json-keywords.js';
-import { refuse, Refusal } from './json-refusal.js';
+import { cannotKeep, refuse, Refusal } from './json-refusal.js';
 import {
   areListed,
   disjoint,
@@ -154,7 +154,7 @@ export class SchemaDocument {
     const joined = conjunctionOf(this.#parts(pointer, schema, []));
     if (typeof joined !== 'string') return joined;
     const keyword = COMBINING.findLast((one) => schema[one] !== undefined)!;
-    return refuse(pointer, [keyword], `a grammar cannot keep "${joined}" beside "${keyword}"`);
+    return cannotKeep(pointer, keyword, `"${joined}" beside "${keyword}"`);
   }
 
   /** @throws IsoproError GRAMMAR_INVALID once too much was read */
@@ -190,10 +190,10 @@ export class SchemaDocument {
   tag(pointer: string, shapes: readonly Shape[]): string | undefined {
     if (this.#partly || areListed(shapes)) return undefined;
     if (shapes.length > MOST_COMPARED)
-      refuse(
+      cannotKeep(
         pointer,
-        ['oneOf'],
-        `a grammar cannot keep "oneOf" of more than ${MOST_COMPARED} alternatives that are not listed values`,
+        'oneOf',
+        `"oneOf" of more than ${MOST_COMPARED} alternatives that are not listed values`,
       );
     const alike = (of: readonly Shape[]): readonly [number, number] | undefined => {
       for (const [i, shape] of of.entries()) {
@@ -207,10 +207,10 @@ export class SchemaDocument {
     const tag = tagOf(shapes);
     if (tag !== undefined && alike(shapes.map((shape) => withTag(shape, tag))) === undefined)
       return tag;
-    return refuse(
+    return cannotKeep(
       pointer,
-      ['oneOf'],
-      `a grammar cannot keep "oneOf": alternatives ${pair[0]} and ${pair[1]} may have a value in common; "anyOf" allows that`,
+      'oneOf',
+      `"oneOf": alternatives ${pair[0]} and ${pair[1]} may have a value in common; "anyOf" allows that`,
     );
   }
 
@@ -280,7 +280,7 @@ export class SchemaDocument {
     if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
       refuse(pointer, [keyword], `"${keyword}" is not a whole number of 0 or more`);
     if (value > MOST_REPETITIONS)
-      refuse(pointer, [keyword], `a grammar cannot keep "${keyword}" above ${MOST_REPETITIONS}`);
+      cannotKeep(pointer, keyword, `"${keyword}" above ${MOST_REPETITIONS}`);
     return value;
   }
 
@@ -308,7 +308,7 @@ export class SchemaDocument {
     if (typeof value !== 'number')
       return refuse(pointer, [keyword], `"${keyword}" is not a number`);
     if (Math.abs(value) > LARGEST_BOUND)
-      refuse(pointer, [keyword], `a grammar cannot keep "${keyword}" beyond ${LARGEST_BOUND}`);
+      cannotKeep(pointer, keyword, `"${keyword}" beyond ${LARGEST_BOUND}`);
     return whole(value);
   }
 
@@ -316,8 +316,7 @@ export class SchemaDocument {
   listedNames(pointer: string, schema: Schema): ReadonlySet<string> | null {
     if (schema.propertyNames === undefined) return null;
     const { values } = this.shape(under(pointer, 'propertyNames'), schema.propertyNames, []);
-    if (values === null)
-      return refuse(pointer, ['propertyNames'], 'a grammar cannot keep "propertyNames"');
+    if (values === null) return cannotKeep(pointer, 'propertyNames');
     return new Set(
       [...values]
         .map((value) => JSON.parse(value) as Json)
@@ -337,7 +336,7 @@ export class SchemaDocument {
       const isPlain =
         entriesOf(properties).length === 0 || values === true || identity(values) === '{}';
       if (more.length > 0 || !matchesEveryName(pattern) || !isPlain)
-        refuse(pointer, ['patternProperties'], 'a grammar cannot keep "patternProperties"');
+        cannotKeep(pointer, 'patternProperties');
       return allowsNone(values)
         ? undefined
         : [under(pointer, 'patternProperties', pattern), values];

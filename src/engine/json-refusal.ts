@@ -16,3 +16,12 @@ export class Refusal extends IsoproError {
 export function refuse(pointer: string, keywords: readonly string[], what: string): never {
   throw new Refusal(pointer, keywords, what);
 }
+
+/** Refuses what no grammar keeps. @param what default: the keyword */
+export function cannotKeep(
+  pointer: string,
+  keywords: string | readonly string[],
+  what = `"${[keywords].flat().join('" and "')}"`,
+): never {
+  return refuse(pointer, [keywords].flat(), `a grammar cannot keep ${what}`);
+}

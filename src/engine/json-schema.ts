@@ -25,7 +25,7 @@ import {
   without,
   type Schema,
 } from './json-keywords.js';
-import { refuse, Refusal } from './json-refusal.js';
+import { cannotKeep, refuse, Refusal } from './json-refusal.js';
 import type { Shape, Type } from './json-shape.js';
 
 /** Kept of what is said to be an integer. */
@@ -236,15 +236,10 @@ class Compiler {
       typeof schema.format === 'string' &&
       gbnfOfFormat(schema.format) === undefined
     )
-      refuse(
-        pointer,
-        ['format', 'pattern'],
-        `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`,
-      );
-    for (const keyword of Object.keys(schema))
-      if (!KEPT.has(keyword)) refuse(pointer, [keyword], `a grammar cannot keep "${keyword}"`);
+      cannotKeep(pointer, ['format', 'pattern'], `"format" ${JSON.stringify(schema.format)}`);
+    for (const keyword of Object.keys(schema)) if (!KEPT.has(keyword)) cannotKeep(pointer, keyword);
     if (given.$id !== undefined && pointer !== '#')
-      refuse(pointer, ['$id'], 'a grammar cannot keep "$id" within a schema');
+      cannotKeep(pointer, '$id', '"$id" within a schema');
     if (COMBINING.some((keyword) => schema[keyword] !== undefined))
       return this.#combined(pointer, schema, depth, narrowing);
     for (const keyword of ['const', 'enum'] as const) {
@@ -252,8 +247,7 @@ class Compiler {
       const beside = Object.keys(schema).find(
         (other) => !['const', 'enum', 'type', 'nullable'].includes(other),
       );
-      if (beside !== undefined)
-        refuse(pointer, [beside], `a grammar cannot keep "${beside}" beside "${keyword}"`);
+      if (beside !== undefined) cannotKeep(pointer, beside, `"${beside}" beside "${keyword}"`);
       const values = this.#said
         .values(pointer, schema)
         .filter((value) => narrowing.objects !== true || isSchema(value));
@@ -272,10 +266,10 @@ class Compiler {
         types === null ||
         types.includes('number'))
     )
-      refuse(
+      cannotKeep(
         pointer,
-        [bound],
-        `a grammar cannot keep "${bound}"${bound === 'multipleOf' ? '' : ' of a "number", only of an "integer"'}`,
+        bound,
+        `"${bound}"${bound === 'multipleOf' ? '' : ' of a "number", only of an "integer"'}`,
       );
     if (narrowing.objects === true) {
       if (types !== null && !types.includes('object'))
@@ -335,7 +329,7 @@ class Compiler {
     );
     const rest = without(joined, keyword === undefined ? [] : [keyword]);
     const alternatives = keyword === undefined ? undefined : joined[keyword];
-    if (more.length > 0) refuse(pointer, ['oneOf'], 'a grammar cannot keep "oneOf" beside "anyOf"');
+    if (more.length > 0) cannotKeep(pointer, 'oneOf', '"oneOf" beside "anyOf"');
     const copies = isList(alternatives) && Object.keys(rest).length > 0 ? alternatives : [];
     this.#joinedLength += said.length + copies.length * identity(rest).length;
     if (this.#joinedLength > MOST_JOINED)
@@ -385,18 +379,14 @@ class Compiler {
     }
     const format = gbnfOfFormat(String(schema.format));
     if (schema.format !== undefined && format === undefined)
-      refuse(
-        pointer,
-        ['format'],
-        `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`,
-      );
+      cannotKeep(pointer, 'format', `"format" ${JSON.stringify(schema.format)}`);
     const text = schema.pattern === undefined ? format : gbnfOfPattern(schema);
-    if (text === undefined) return refuse(pointer, ['pattern'], 'a grammar cannot keep "pattern"');
+    if (text === undefined) return cannotKeep(pointer, 'pattern');
     if (schema.minLength !== undefined || schema.maxLength !== undefined)
-      refuse(
+      cannotKeep(
         pointer,
         ['minLength', 'maxLength'],
-        'a grammar cannot keep "minLength" and "maxLength" beside "format"',
+        '"minLength" and "maxLength" beside "format"',
       );
     return `"\\"" ${this.#define(pointer, schema, text)} "\\""`;
   }
@@ -427,8 +417,7 @@ class Compiler {
 
   #array(pointer: string, schema: Schema, depth: number): Form {
     const [least, limit] = this.#said.limits(pointer, schema, 'Items');
-    if (schema.uniqueItems !== undefined)
-      refuse(pointer, ['uniqueItems'], 'a grammar cannot keep "uniqueItems"');
+    if (schema.uniqueItems !== undefined) cannotKeep(pointer, 'uniqueItems');
     // Draft 7 says by a list of items what later drafts say by prefixItems.
     const inDraft7 = isList(schema.items);
     const [listed, further] = inDraft7
@@ -438,11 +427,7 @@ class Compiler {
     if (!isList(tuple))
       return refuse(pointer, ['prefixItems'], '"prefixItems" is not a list of schemas');
     if (inDraft7 && schema.prefixItems !== undefined)
-      refuse(
-        pointer,
-        ['prefixItems'],
-        'a grammar cannot keep "prefixItems" beside a list of "items"',
-      );
+      cannotKeep(pointer, 'prefixItems', '"prefixItems" beside a list of "items"');
     const most = allowsNone(items) ? Math.min(limit, tuple.length) : limit;
     if (most < least)
       refuse(pointer, ['minItems', 'maxItems'], '"minItems" exceeds the items that are allowed');
@@ -510,25 +495,25 @@ class Compiler {
         fields.push({ name, rule: others === '' ? 'any' : others, always: true });
     const always = fields.filter((field) => field.always);
     if (least > always.length)
-      refuse(
+      cannotKeep(
         pointer,
-        ['minProperties'],
-        'a grammar cannot keep "minProperties" above the number of properties that are always there',
+        'minProperties',
+        '"minProperties" above the number of properties that are always there',
       );
     if (most < fields.length)
-      refuse(
+      cannotKeep(
         pointer,
-        ['maxProperties'],
-        'a grammar cannot keep "maxProperties" below the number of declared properties',
+        'maxProperties',
+        '"maxProperties" below the number of declared properties',
       );
 
     const isOpen = others !== '' && listed === null;
     const long = isOpen ? fields.find(({ name }) => name.length > LONGEST_NAME) : undefined;
     if (long !== undefined)
-      refuse(
+      cannotKeep(
         pointer,
         ['additionalProperties', 'patternProperties'],
-        `a grammar cannot keep "additionalProperties" beside a name of more than ${LONGEST_NAME} characters`,
+        `"additionalProperties" beside a name of more than ${LONGEST_NAME} characters`,
       );
 
     // From the last one to the first: what may follow where nothing has been written yet, and where

@@ -24,8 +24,8 @@ export { homeFolder, modelsFolder } from './model-location.js';
 export { EMBEDDED_MODEL, MODEL_ALIASES } from './model-aliases.js';
 
 export interface ResolveModelOptions {
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: DownloadProgress) => void;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
   /** Fetch the model if it is not in the cache. Default true. */
   readonly download?: boolean;
 }
@@ -92,9 +92,7 @@ async function inCache(located: RemoteModel | TaggedModel): Promise<ResolvedMode
   throw new IsoproError(
     'MODEL_NOT_FOUND',
     `${located.name} is not in the cache${remote === null ? '' : ` at ${remote.path}`}`,
-    {
-      remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.`,
-    },
+    { remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.` },
   );
 }
 

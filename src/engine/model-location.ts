@@ -2,7 +2,7 @@
  * Where a model comes from and where it lies on this machine: aliases, hf: and http(s): URIs, the
  * cache folder.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
@@ -138,10 +138,7 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
   const file = segments.pop() ?? 'model';
   const stem = file.toLowerCase().endsWith('.gguf') ? file.slice(0, -'.gguf'.length) : file;
   // Two queries at one path are two files.
-  const query =
-    url.search === ''
-      ? ''
-      : `-${createHash('sha256').update(url.search).digest('hex').slice(0, 8)}`;
+  const query = url.search === '' ? '' : `-${hash('sha256', url.search).slice(0, 8)}`;
   return {
     name,
     url: url.href,

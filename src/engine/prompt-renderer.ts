@@ -8,7 +8,7 @@
  * taken out again (`control-tokens.ts`). The plain text between two control tokens is tokenised in
  * one piece, as it is when a whole prompt is tokenised at once.
  */
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { ChatTemplate } from './chat-template.js';
@@ -128,11 +128,11 @@ export class PromptRenderer {
   identities(conversations: readonly (readonly ChatMessage[])[]): string[] {
     return this.#fill(conversations, true).map(({ rendered, marker }) => {
       if (!this.#vocabulary.isInjective) return this.#tokenize(rendered, marker).join();
-      const hash = createHash('sha256');
+      const identity = createHash('sha256');
       for (const part of this.#control.parts(rendered, marker))
-        if (typeof part === 'number') hash.update(`token ${part};`);
-        else hash.update(`text ${Buffer.byteLength(part)};`).update(part);
-      return hash.digest('base64');
+        if (typeof part === 'number') identity.update(`token ${part};`);
+        else identity.update(`text ${Buffer.byteLength(part)};`).update(part);
+      return identity.digest('base64');
     });
   }
 
@@ -333,9 +333,7 @@ export class PromptRenderer {
 }
 
 const rendererId = (template: string, version: keyof typeof RENDERER_VERSION): string =>
-  createHash('sha256')
-    .update(canonicalJson({ renderer: RENDERER_VERSION[version], template }))
-    .digest('hex');
+  hash('sha256', canonicalJson({ renderer: RENDERER_VERSION[version], template }));
 
 /** Why it is no template is told where it is to be rendered: token ids and texts need none. */
 function parsed(template: string): ChatTemplate | TemplateError {

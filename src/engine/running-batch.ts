@@ -16,7 +16,7 @@ import {
   type CheckedBatchRequest,
   type PromptContent,
 } from './generate-request.js';
-import type { Rollout } from './generation.js';
+import { tokensOf, type Rollout } from './generation.js';
 import { withJson } from './json-form.js';
 
 export interface BatchSettings {
@@ -29,17 +29,7 @@ export interface BatchSettings {
 }
 
 export interface BatchReply
-  extends Pick<
-    Rollout,
-    | 'promptIds'
-    | 'tokenIds'
-    | 'text'
-    | 'logprobs'
-    | 'sampledLogprobs'
-    | 'topLogprobs'
-    | 'seed'
-    | 'adapterId'
-  > {
+  extends Omit<Rollout, 'promptIndex' | 'sampleIndex' | 'finish' | 'boundary'> {
   readonly finish: 'stop' | 'length';
   /** Tokens of the prompt that came from the prefix cache. */
   readonly reusedTokens: number;
@@ -99,10 +89,8 @@ export class RunningBatch {
     const promptIds = this.#model.promptIds(request);
     const { sampling, whenContextFull } = request;
     // One for a prompt without room, which is refused like any other.
-    const maxTokens =
-      whenContextFull === 'stop'
-        ? Math.max(1, Math.min(request.maxTokens, context - promptIds.length))
-        : request.maxTokens;
+    const room = whenContextFull === 'stop' ? Math.max(1, context - promptIds.length) : Infinity;
+    const maxTokens = Math.min(request.maxTokens, room);
     const seed = deriveSeed({
       runSeed: sampling.seed,
       purpose: 'generate',
@@ -139,21 +127,12 @@ export class RunningBatch {
     const fitting = settled(running).catch((error: unknown) => {
       throw withContextRemedy(error, limits);
     });
-    const reply = fitting.then(
-      ({ tokens, logProbabilities, sampledLogProbabilities, top, text, finish, reusedTokens }) =>
-        withJson({
-          promptIds,
-          tokenIds: tokens,
-          text,
-          logprobs: logProbabilities,
-          sampledLogprobs: sampledLogProbabilities,
-          ...given({ topLogprobs: top }),
-          finish,
-          seed: seed.toString(),
-          adapterId: adapter?.id ?? null,
-          reusedTokens,
-        }),
-    );
+    const reply = fitting.then((said) => {
+      const { finish, reusedTokens } = said;
+      const adapterId = adapter?.id ?? null;
+      const tokens = tokensOf(said);
+      return withJson({ promptIds, ...tokens, finish, seed: `${seed}`, adapterId, reusedTokens });
+    });
     return { reply, cancel: () => cancellation.cancel() };
   }
 }

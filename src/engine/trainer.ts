@@ -18,9 +18,11 @@ import {
   settled,
   typed,
   type Addon,
+  type Evaluation,
   type ModelShape,
   type NativeTrainer,
   type NativeTrainerInfo,
+  type StepStatistics,
   type TrainerTimes,
 } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
@@ -51,6 +53,12 @@ import {
 } from './training-request.js';
 
 export type {
+  Evaluation,
+  ModuleStatistics,
+  SequenceEvaluation,
+  StepStatistics,
+} from './addon.js';
+export type {
   Boundary,
   LoraSettings,
   LoraTarget,
@@ -60,71 +68,6 @@ export type {
   TrainerOptions,
   TrainSequence,
 } from './training-request.js';
-
-/**
- * Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md.
- */
-/**
- * A type and not an interface, so that it is a dictionary of numbers too, as the monitor reads it.
- */
-export type ModuleStatistics = {
-  /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
-  readonly pairGradNorm: number;
-  /** s ||delta(BA)|| / ||W||. */
-  readonly updateRatio: number;
-  /** Directions whose mean contribution is at most 2.5 % of the module's mean, over the rank. */
-  readonly dormantFraction: number;
-  /** Those directions, ascending. */
-  readonly dormantDirections: readonly number[];
-  /** exp(entropy of the normalised singular values of BA) / rank. */
-  readonly rankUse: number;
-};
-
-/** Measured in C++ before clipping; frozen. */
-export interface StepStatistics {
-  /** 1 is the first. */
-  readonly step: number;
-  readonly learningRate: number;
-  /** Labelled. */
-  readonly tokens: number;
-  /** Per labelled token. */
-  readonly loss: number;
-  readonly gradNorm: number;
-  readonly clipped: boolean;
-  /** False where something was not finite: then nothing was changed. */
-  readonly applied: boolean;
-  /** Names of what was not finite: "loss" or parameters. */
-  readonly nonFinite: readonly string[];
-  /** Norm of each micro-batch's mean gradient, for the noise scale. */
-  readonly microBatchNorms: readonly number[];
-  readonly microBatchTokens: readonly number[];
-  /** Share of labelled tokens whose ratio was clipped. */
-  readonly clipFraction: number;
-  /** Mean of the k3 estimate over tokens with a reference log-probability. */
-  readonly klToReference: number;
-  /**
-   * Mean |log p - oldLogprob| over tokens with one, before the update: how far the policy has moved
-   * from the one that those are of.
-   */
-  readonly oldPolicyGap: number;
-  readonly modules: Readonly<Record<string, ModuleStatistics>>;
-}
-
-export interface SequenceEvaluation {
-  /** Sum over its labelled tokens. */
-  readonly loss: number;
-  /** Mean over its labelled tokens, nats. */
-  readonly entropy: number;
-  /** [tokens], at the objective's temperature; 0 where not labelled. */
-  readonly logprobs: Float32Array;
-}
-
-export interface Evaluation {
-  /** Per labelled token. */
-  readonly loss: number;
-  readonly tokens: number;
-  readonly sequences: readonly SequenceEvaluation[];
-}
 
 const bytes = z.custom<Uint8Array>(types.isUint8Array, 'must be a Uint8Array');
 const MAGIC = Buffer.from('ISOPROCK');

@@ -16,33 +16,12 @@ import type { Model, TokenAlternatives } from '../engine/model.js';
 import type { RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
-import { given } from '../given.js';
-import { fileIdentity, type FileIdentity } from './file-identity.js';
+import { fileIdentity } from './file-identity.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import { HostedAdapter, type LoadedAdapter } from './hosted-adapter.js';
 import type { MemoryBudget } from './memory-budget.js';
 import type { Held, SharedValues } from './shared-values.js';
 import { grammarOf, objectOf, type ObjectReply, type ObjectRequest } from './structured-reply.js';
-
-/** Refuse with OUT_OF_MEMORY what the host has no memory for, or wait until it has. */
-export type WhenFull = 'refuse' | 'wait';
-
-export interface HostAdapterOptions {
-  /** Default 'refuse'. */
-  readonly whenFull?: WhenFull;
-  /**
-   * Evaluates a few tokens with it, so that one under which logits are not finite is refused now
-   * and not at the first request.
-   */
-  readonly probe?: boolean;
-  readonly signal?: AbortSignal;
-}
-
-export interface HostEmbedOptions {
-  /** One that was loaded onto the same model; null or absent: the bare base. */
-  readonly adapter?: HostedAdapter | null;
-  readonly signal?: AbortSignal;
-}
 
 /** What the handles of one model share. */
 export interface LoadedModel {
@@ -58,17 +37,31 @@ export interface LoadedModel {
   readonly giveBack: () => void;
 }
 
-export const whenFull = z.enum(['refuse', 'wait']).default('refuse');
+const WHEN_FULL = ['refuse', 'wait'] as const;
+/** Refuse with OUT_OF_MEMORY what the host has no memory for, or wait until it has. */
+export type WhenFull = (typeof WHEN_FULL)[number];
+export const whenFull = z.enum(WHEN_FULL).default('refuse');
 const hostedAdapter = z
   .instanceof(HostedAdapter, { error: 'expected what HostedModel.loadAdapter gave, or null' })
   .nullable()
   .default(null);
-const embedOptions = z.strictObject({ adapter: hostedAdapter, signal: abortSignal.optional() });
+const embedOptions = z.strictObject({
+  /** One that was loaded onto the same model; null or absent: the bare base. */
+  adapter: hostedAdapter,
+  signal: abortSignal.optional(),
+});
+export type HostEmbedOptions = z.input<typeof embedOptions>;
 const adapterOptions = z.strictObject({
+  /** Default 'refuse'. */
   whenFull,
+  /**
+   * Evaluates a few tokens with it, so that one under which logits are not finite is refused now
+   * and not at the first request.
+   */
   probe: z.boolean().default(false),
   signal: abortSignal.optional(),
 });
+export type HostAdapterOptions = z.input<typeof adapterOptions>;
 
 /**
  * What an adapter takes: llama.cpp's tensors, of the file's types, and all of their numbers as f32
@@ -181,18 +174,14 @@ export class HostedModel {
     const { model, adapters, budget } = this.#loaded();
     requireAdapter(file);
     const { whenFull: full, probe, signal } = checked(adapterOptions, options, 'options');
-    const identity: FileIdentity = await fileIdentity(file);
     const held = await adapters.hold(
-      identity.key,
+      (await fileIdentity(file)).key,
       {
         open: async (abandoned) => {
           const what = `the adapter ${path.basename(file)}`;
           const bytes = await bytesOf(file);
-          const giveBack = await budget.take(bytes, {
-            what,
-            wait: full === 'wait',
-            signal: abandoned,
-          });
+          const wait = full === 'wait';
+          const giveBack = await budget.take(bytes, { what, wait, signal: abandoned });
           try {
             return { adapter: await model.loadAdapter(file), bytes, giveBack };
           } catch (error) {
@@ -215,7 +204,7 @@ export class HostedModel {
     this.#adapters.add(adapter);
     if (!probe) return adapter;
     try {
-      await this.score(PROBE, [PROBE], { adapter, ...given({ signal }) });
+      await this.score(PROBE, [PROBE], { adapter, signal });
       return adapter;
     } catch (error) {
       await adapter.dispose();
@@ -378,22 +367,12 @@ export class HostedModel {
     signal: AbortSignal | undefined,
     call: (ended: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const loaded = this.#loaded();
     const ended = new AbortController();
     const abort = (): void => ended.abort(signal?.reason);
     if (signal?.aborted === true) abort();
     onAbort(signal, abort);
     const result = call(ended.signal);
-    const settled = result.then(
-      () => undefined,
-      () => undefined,
-    );
-    const end = (): Promise<void> => {
-      ended.abort();
-      return settled;
-    };
-    this.#running.add(end);
-    loaded.requests++;
+    this.#track(result, () => ended.abort());
     try {
       return await result;
     } catch (error) {
@@ -402,9 +381,26 @@ export class HostedModel {
       throw this.#disposed && !isCaller ? goneError(error) : error;
     } finally {
       offAbort(signal, abort);
+    }
+  }
+
+  /** Counts a piece of work among what runs until it has ended. @param abort ends it */
+  #track(work: Promise<unknown>, abort: () => void): void {
+    const loaded = this.#loaded();
+    const ended = work.then(
+      () => undefined,
+      () => undefined,
+    );
+    const end = (): Promise<void> => {
+      abort();
+      return ended;
+    };
+    this.#running.add(end);
+    loaded.requests++;
+    void ended.then(() => {
       this.#running.delete(end);
       loaded.requests--;
-    }
+    });
   }
 
   #loaded(): LoadedModel {
@@ -428,10 +424,6 @@ export class HostedModel {
       throw abortError('the request was cancelled before it began', cancelled);
 
     const { reply, cancel } = loaded.batch.start(valid, applied, onToken);
-    const settled = reply.then(
-      () => undefined,
-      () => undefined,
-    );
     // At once for the caller, whatever step the batch is in.
     let abort = (): void => {};
     const aborted = new Promise<never>((_, reject) => {
@@ -443,16 +435,7 @@ export class HostedModel {
         );
       };
     });
-    const end = (): Promise<void> => {
-      abort();
-      return settled;
-    };
-    this.#running.add(end);
-    loaded.requests++;
-    void settled.then(() => {
-      this.#running.delete(end);
-      loaded.requests--;
-    });
+    this.#track(reply, abort);
     for (const signal of signals) onAbort(signal, abort);
     try {
       return await Promise.race([reply, aborted]);

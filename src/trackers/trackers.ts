@@ -2,7 +2,7 @@
  * All trackers of a training together. None of them can end it: one that fails says so once and is
  * told no more.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import path from 'node:path';
 import { jsonlTracker } from './jsonl.js';
 import { mlflowTracker } from './mlflow.js';
@@ -51,17 +51,13 @@ export class Trackers {
     { onNotice, now = Date.now, ...run }: TrackersOptions,
   ) {
     this.#onNotice = onNotice;
-    const id = createHash('sha256')
-      .update(JSON.stringify([run.project, run.name]))
-      .digest('hex')
-      .slice(0, 32);
+    const id = hash('sha256', JSON.stringify([run.project, run.name])).slice(0, 32);
     const folderOf = (name: TrackerName): string => path.join(run.folder, name);
     const chosen = [...new Set(names)];
-    for (const name of chosen) {
+    for (const name of chosen)
       this.#attempt(name, () =>
         this.#open.set(name, KINDS[name].open({ ...run, folder: folderOf(name), id, now })),
       );
-    }
     this.commands = chosen
       .filter((name) => this.#open.has(name))
       .map((name) => KINDS[name].show(folderOf(name)));

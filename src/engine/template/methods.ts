@@ -37,6 +37,7 @@ import {
 type Method<Of> = (of: Of, given: Given, budget: Budget) => Value;
 
 const BLANK = new RegExp(`^[${SPACE}]$`);
+const NOT_BLANK = new RegExp(`[^${SPACE}]+`, 'g');
 const ALL_BLANK = new RegExp(`^[${SPACE}]+$`);
 // biome-ignore lint/suspicious/noControlCharactersInRegex: where Python ends a line
 const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
@@ -90,34 +91,15 @@ const strip =
     return stripped(text, ends, chars == null ? null : textOf(chars, 'what is stripped'), budget);
   };
 
-const isBlank = (character: string | undefined): boolean =>
-  character !== undefined && BLANK.test(character);
-
-/** @param most splits; negative: all */
-function splitBlanks(text: string, most: number): string[] {
-  const pieces: string[] = [];
-  let at = 0;
-  for (;;) {
-    while (isBlank(text[at])) at++;
-    if (at >= text.length) return pieces;
-    if (pieces.length === most) return [...pieces, text.slice(at)];
-    const from = at;
-    while (at < text.length && !isBlank(text[at])) at++;
-    pieces.push(text.slice(from, at));
-  }
-}
-
-function splitBlanksFromRight(text: string, most: number): string[] {
-  const pieces: string[] = [];
-  let at = text.length;
-  for (;;) {
-    while (isBlank(text[at - 1])) at--;
-    if (at === 0) return pieces.reverse();
-    if (pieces.length === most) return [...pieces, text.slice(0, at)].reverse();
-    const to = at;
-    while (at > 0 && !isBlank(text[at - 1])) at--;
-    pieces.push(text.slice(at, to));
-  }
+/** Pieces between white space, and one for the rest. @param most splits; negative: all */
+function splitBlanks(text: string, most: number, fromRight: boolean): string[] {
+  const words = [...text.matchAll(NOT_BLANK)];
+  const pieces = words.map(([word]) => word);
+  if (most < 0 || words.length <= most) return pieces;
+  if (!fromRight) return [...pieces.slice(0, most), text.slice(words[most]!.index)];
+  const at = words.length - most;
+  const last = words[at - 1]!;
+  return [text.slice(0, last.index + last[0].length), ...pieces.slice(at)];
 }
 
 function splitBy(
@@ -144,7 +126,7 @@ const split =
     budget.text(text.length);
     const pieces =
       separator == null
-        ? (fromRight ? splitBlanksFromRight : splitBlanks)(text, most)
+        ? splitBlanks(text, most, fromRight)
         : splitBy(text, textOf(separator, 'a separator'), most, fromRight, budget);
     budget.members(pieces.length);
     return pieces;
@@ -460,17 +442,9 @@ const DICT_METHODS: Readonly<Record<string, Method<Dict>>> = {
 
 /** What Python's types have besides. Of dicts such a name is a method before it is a key. */
 const REFUSED = {
-  text: [
-    'encode',
-    'expandtabs',
-    'format_map',
-    'isidentifier',
-    'isprintable',
-    'maketrans',
-    'translate',
-  ],
-  list: ['append', 'clear', 'extend', 'insert', 'pop', 'remove', 'reverse', 'sort'],
-  dict: ['clear', 'fromkeys', 'pop', 'popitem', 'setdefault', 'update'],
+  text: 'encode expandtabs format_map isidentifier isprintable maketrans translate'.split(' '),
+  list: 'append clear extend insert pop remove reverse sort'.split(' '),
+  dict: 'clear fromkeys pop popitem setdefault update'.split(' '),
 };
 
 /** A method by its name; null: the value has none of this name. @throws NotCovered */

@@ -4,6 +4,7 @@
  */
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError } from './failures.js';
+import type { Comparison } from './syntax.js';
 
 export type Value =
   | string
@@ -32,20 +33,12 @@ export class Undefined {
   }
 }
 
-export type ItemsKind =
-  | 'tuple'
-  | 'range'
-  | 'generator'
-  | 'dict_keys'
-  | 'dict_values'
-  | 'dict_items';
-
 /** What is no list and is gone through as one. A generator is gone through once. */
 export class Items {
-  readonly kind: ItemsKind;
+  readonly kind: 'tuple' | 'range' | 'generator' | `dict_${'keys' | 'values' | 'items'}`;
   #members: readonly Value[];
 
-  constructor(kind: ItemsKind, members: readonly Value[]) {
+  constructor(kind: Items['kind'], members: readonly Value[]) {
     this.kind = kind;
     this.#members = members;
   }
@@ -133,11 +126,11 @@ export class Callable {
 
 /** `loop`, by its members. */
 export class Loop {
-  readonly member: (name: string) => Value | undefined;
+  readonly members: Readonly<Record<string, () => Value>>;
   readonly again: ((over: Value) => Value) | null;
 
-  constructor(member: (name: string) => Value | undefined, again: ((over: Value) => Value) | null) {
-    this.member = member;
+  constructor(members: Loop['members'], again: Loop['again']) {
+    this.members = members;
     this.again = again;
   }
 }
@@ -278,6 +271,20 @@ export function order(left: Value, right: Value, budget: Budget): number {
     if (!equal(x[i]!, y[i]!, budget)) return nested(budget, () => order(x[i]!, y[i]!, budget));
   return x.length - y.length;
 }
+
+/** Comparisons by their operators. */
+export const COMPARES: Readonly<
+  Record<Comparison, (left: Value, right: Value, budget: Budget) => boolean>
+> = {
+  '==': equal,
+  '!=': (left, right, budget) => !equal(left, right, budget),
+  '<': (left, right, budget) => order(left, right, budget) < 0,
+  '<=': (left, right, budget) => order(left, right, budget) <= 0,
+  '>': (left, right, budget) => order(left, right, budget) > 0,
+  '>=': (left, right, budget) => order(left, right, budget) >= 0,
+  in: (left, right, budget) => contains(right, left, budget),
+  'not in': (left, right, budget) => !contains(right, left, budget),
+};
 
 const membersInOrder = (value: Value): readonly Value[] | null =>
   Array.isArray(value)
