@@ -12,9 +12,8 @@ import {
 import { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
-import { embeddingModel } from './embedding-model.js';
 import { languageModel } from './language-model.js';
-import { Models } from './models.js';
+import { Models, type UseModel } from './models.js';
 
 export interface IsoproModelSettings {
   /** Path of a LoRA adapter in GGUF. Default: the bare base. */
@@ -62,6 +61,25 @@ const providerOptions = z.strictObject({
   host: z.instanceof(ModelHost).optional(),
   load: z.custom<HostLoadOptions>().optional(),
 });
+
+function embeddingModel(modelId: string, use: UseModel): EmbeddingModelV3 {
+  return {
+    specificationVersion: 'v3',
+    provider: 'isopro-native',
+    modelId,
+    maxEmbeddingsPerCall: Infinity,
+    supportsParallelCalls: true,
+    doEmbed: ({ values, abortSignal }) =>
+      use(abortSignal, async ({ model, adapter }) => {
+        const { rows, tokens } = await model.embed(values, { adapter, signal: abortSignal });
+        return {
+          embeddings: rows.map((row) => [...row]),
+          usage: { tokens: tokens.reduce((sum, count) => sum + count, 0) },
+          warnings: [],
+        };
+      }),
+  };
+}
 
 /**
  * @example const isopro = createIsopro(); await generateText({ model: isopro('smollm2-135m'),

@@ -27,10 +27,10 @@ export interface PairLoss {
   readonly figures: Figures;
 }
 
-/** @param beta how strongly the policy is held to the reference */
-export function pairLoss(policy: PairLogprobs, reference: PairLogprobs, beta: number): PairLoss {
-  const chosen = beta * (policy.chosen - reference.chosen);
-  const rejected = beta * (policy.rejected - reference.rejected);
+/** @param beta how strongly the trained model is held to the reference */
+export function pairLoss(trained: PairLogprobs, reference: PairLogprobs, beta: number): PairLoss {
+  const chosen = beta * (trained.chosen - reference.chosen);
+  const rejected = beta * (trained.rejected - reference.rejected);
   const margin = chosen - rejected;
   // log(1 + exp(-margin)) and its slope, where no exponential overflows
   const small = Math.exp(-Math.abs(margin));
@@ -44,8 +44,8 @@ export function pairLoss(policy: PairLogprobs, reference: PairLogprobs, beta: nu
       'rewards/rejected': rejected,
       'rewards/margins': margin,
       'rewards/accuracies': chosen > rejected ? 1 : 0,
-      'logps/chosen': policy.chosen,
-      'logps/rejected': policy.rejected,
+      'logps/chosen': trained.chosen,
+      'logps/rejected': trained.rejected,
     },
   };
 }
@@ -103,8 +103,8 @@ export function dpo(
     pairs: readonly PreferencePair[],
     options: CallOptions,
   ): Promise<PairLoss[]> =>
-    (await pairLogprobs(trainer, pairs, options)).map((policy, i) =>
-      pairLoss(policy, reference.get(pairs[i]!)!, beta),
+    (await pairLogprobs(trainer, pairs, options)).map((trained, i) =>
+      pairLoss(trained, reference.get(pairs[i]!)!, beta),
     );
   const sum = (losses: readonly PairLoss[]): { loss: number; figures: Figures } => ({
     loss: losses.reduce((total, { loss }) => total + loss, 0),

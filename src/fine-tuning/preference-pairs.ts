@@ -3,7 +3,6 @@
  * array of them.
  */
 import { z } from 'zod';
-import { IsoproError } from '../errors.js';
 import { plainWords } from '../wrong-input.js';
 import type { Model } from '../engine/model.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
@@ -18,6 +17,7 @@ import {
 } from './row-members.js';
 import {
   answeredTokens,
+  invalid,
   malformed,
   refusedRow,
   refuseUnlearned,
@@ -238,15 +238,10 @@ export async function tokenisedPairs(
   }
   if (pairs.length === 0)
     throw equal > 0 && tooLong === 0
-      ? new IsoproError('INVALID_ARGUMENT', `all ${equal} pairs have two replies that are equal`, {
-          remedy: EQUAL,
-        })
-      : new IsoproError(
-          'INVALID_ARGUMENT',
+      ? invalid(`all ${equal} pairs have two replies that are equal`, { remedy: EQUAL })
+      : invalid(
           `there is no pair of two different replies and at most ${maxTokens} tokens a side`,
-          {
-            remedy: TOO_LONG,
-          },
+          { remedy: TOO_LONG },
         );
   const left =
     equal === 0

@@ -156,11 +156,7 @@ export function tokenisedExamples(
     }
   }
   if (sequences.length === 0)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `there is no example of at most ${maxTokens} tokens`,
-      { remedy: TOO_LONG },
-    );
+    throw invalid(`there is no example of at most ${maxTokens} tokens`, { remedy: TOO_LONG });
   return { sequences, conversations, tooLong, notes: controlNote(controls) };
 }
 
@@ -198,7 +194,7 @@ export async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row>
   const values = array === null ? [] : arrayOf(array.join('\n'));
   for (const [index, value] of values.entries()) yield { value, name: `row ${index + 1}` };
   if (array === null ? rows === 0 : values.length === 0)
-    throw new IsoproError('INVALID_ARGUMENT', 'the file is empty: it has no rows', {
+    throw invalid('the file is empty: it has no rows', {
       remedy: `Put a row for each example into it; ${PAGE}`,
     });
 }
@@ -210,14 +206,10 @@ function arrayOf(text: string): readonly unknown[] {
     }) as unknown[];
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `the file begins as an array and is not JSON: ${(cause as Error).message}`,
-      {
-        cause,
-        remedy: 'Close the array and put commas between its rows, or write one row a line.',
-      },
-    );
+    throw invalid(`the file begins as an array and is not JSON: ${(cause as Error).message}`, {
+      cause,
+      remedy: 'Close the array and put commas between its rows, or write one row a line.',
+    });
   }
 }
 
@@ -294,9 +286,7 @@ function refuseUnwanted(
     throw refusedRow(
       name,
       `its ${label} is false: KTO learns from it what not to say, and sft would learn to say it`,
-      {
-        remedy: UNWANTED,
-      },
+      { remedy: UNWANTED },
     );
   refuseUnlearned(row, name, 'the row');
   const list = learned === undefined ? undefined : row[learned];
@@ -321,15 +311,16 @@ export function refuseUnlearned(of: unknown, name: string, what: string, more = 
   });
 }
 
+export const invalid = (
+  message: string,
+  options: { remedy?: string; cause?: unknown },
+): IsoproError => new IsoproError('INVALID_ARGUMENT', message, options);
+
 export const refusedRow = (
   name: string,
   what: string,
-  { remedy, cause }: { remedy?: string; cause?: unknown } = {},
-): IsoproError =>
-  new IsoproError('INVALID_ARGUMENT', `${name}: ${what}`, {
-    cause,
-    remedy: remedy ?? `Correct that row; ${PAGE}`,
-  });
+  options: { remedy?: string; cause?: unknown } = {},
+): IsoproError => invalid(`${name}: ${what}`, { remedy: `Correct that row; ${PAGE}`, ...options });
 
 export function malformed(name: string, error: z.ZodError): IsoproError {
   const problems = error.issues

@@ -3,13 +3,24 @@
  * told no more.
  */
 import { hash } from 'node:crypto';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { jsonlTracker } from './jsonl.js';
 import { mlflowTracker } from './mlflow.js';
 import { tensorboardTracker } from './tensorboard.js';
 import { trackioTracker } from './trackio.js';
 import type { TrackedRun, Tracker } from './tracker.js';
 import { wandbTracker } from './wandb.js';
+
+/** One line of JSON a call: {"step": 1, "train/loss": 2.5, …}. */
+function jsonlTracker({ folder, resumed }: TrackedRun): Tracker {
+  mkdirSync(folder, { recursive: true });
+  const file = path.join(folder, 'metrics.jsonl');
+  if (!resumed) writeFileSync(file, '');
+  return {
+    log: (step, metrics) => appendFileSync(file, `${JSON.stringify({ step, ...metrics })}\n`),
+    end: () => undefined,
+  };
+}
 
 interface Kind {
   readonly open: (run: TrackedRun) => Tracker;

@@ -6,7 +6,8 @@ import { totalmem } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
-import { text, uint32, writeAtomically, type MetadataEntry } from '../../src/embedded/gguf.js';
+import { text, uint32, type MetadataEntry } from '../../src/embedded/gguf.js';
+import { writeAtomically } from '../models/write-atomically.js';
 import {
   loadModel,
   ModelHost,

@@ -64,18 +64,23 @@ const keyBy =
     return keys.length === 1 ? keys[0]! : [...keys];
   };
 
+const BY_ATTRIBUTE = ['case_sensitive', 'attribute'];
+
+/** A member, or what an attribute of it names. */
+const attributeOf =
+  (attribute: Value | undefined, runner: Runner) =>
+  (member: Value): Value =>
+    attribute == null ? member : runner.attribute(member, attribute);
+
 const extreme =
   (sign: 1 | -1): Filter =>
   (of, given, runner) => {
-    const [caseSensitive = false, attribute] = bound(
-      sign < 0 ? 'min' : 'max',
-      ['case_sensitive', 'attribute'],
-      given,
-    );
+    const name = sign < 0 ? 'min' : 'max';
+    const [caseSensitive = false, attribute] = bound(name, BY_ATTRIBUTE, given);
     const members = iterated(of, runner.budget);
     if (members.length === 0) return new Undefined('an empty list has no least or greatest member');
-    const keyOf = (value: Value): Value =>
-      folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
+    const named = attributeOf(attribute, runner);
+    const keyOf = (value: Value): Value => folded(named(value), truth(caseSensitive));
     return members.reduce((best, value) =>
       sign * order(keyOf(value), keyOf(best), runner.budget) > 0 ? value : best,
     );
@@ -243,8 +248,9 @@ const join: Filter = (of, given, runner) => {
   const [separator = '', attribute] = bound('join', ['d', 'attribute'], given);
   const { budget } = runner;
   const between = str(separator, budget);
+  const named = attributeOf(attribute, runner);
   const texts = iterated(of, budget).map((member) => {
-    const text = str(attribute == null ? member : runner.attribute(member, attribute), budget);
+    const text = str(named(member), budget);
     budget.text(text.length + between.length);
     return text;
   });
@@ -252,17 +258,11 @@ const join: Filter = (of, given, runner) => {
 };
 
 const unique: Filter = (of, given, runner) => {
-  const [caseSensitive = false, attribute] = bound(
-    'unique',
-    ['case_sensitive', 'attribute'],
-    given,
-  );
+  const [caseSensitive = false, attribute] = bound('unique', BY_ATTRIBUTE, given);
+  const named = attributeOf(attribute, runner);
   const seen = new Dict();
   const members = iterated(of, runner.budget).filter((member) => {
-    const key = folded(
-      attribute == null ? member : runner.attribute(member, attribute),
-      truth(caseSensitive),
-    );
+    const key = folded(named(member), truth(caseSensitive));
     const isNew = seen.get(key) === undefined;
     if (isNew) seen.set(key, true);
     return isNew;
@@ -368,14 +368,8 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   sum: (of, given, runner) => {
     const [attribute, start = 0n] = bound('sum', ['attribute', 'start'], given);
     if (typeof start === 'string') throw new TemplateError('texts have no sum');
-    const members = iterated(of, runner.budget);
-    return total(
-      attribute == null
-        ? [...members]
-        : members.map((member) => runner.attribute(member, attribute)),
-      start,
-      runner.budget,
-    );
+    const members = iterated(of, runner.budget).map(attributeOf(attribute, runner));
+    return total(members, start, runner.budget);
   },
   title: plain((text) =>
     text

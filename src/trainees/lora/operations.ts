@@ -107,16 +107,15 @@ function addedTarget(
 }
 
 type Form<Op extends Name> = OperationForm<Of<Op>, LoraModule>;
-const hyperparameter = <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
-  event: 'hyperparameter_change',
-  directions,
-  parameters: PARAMETERS[op],
-});
-const architecture = <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
-  event: 'architecture_change',
-  directions,
-  parameters: PARAMETERS[op],
-});
+const formOf =
+  (event: Form<Name>['event']) =>
+  <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
+    event,
+    directions,
+    parameters: PARAMETERS[op],
+  });
+const hyperparameter = formOf('hyperparameter_change');
+const architecture = formOf('architecture_change');
 
 export const OPERATIONS: { readonly [Op in Name]: Form<Op> } = {
   set_lr: {
