@@ -82,7 +82,7 @@ function whyUnreadable(file: string, pipes: boolean): string | null {
   } catch (error) {
     if (code(error) === 'ENOENT' || code(error) === 'ENOTDIR') return `there is no file ${file}`;
     return code(error) === 'EACCES' || code(error) === 'EPERM'
-      ? `${file} may not be read`
+      ? `no permission to read ${file}`
       : `${file} cannot be read: ${(error as Error).message}`;
   }
 }
@@ -146,7 +146,10 @@ function wrongBytes(
   before: Before = { bytes: 0, lines: 0 },
 ): IsoproError {
   if (encoding !== 'utf-8')
-    return undecodable(as, `${name} is not ${encoding.toUpperCase()}, as its byte order mark says`);
+    return undecodable(
+      as,
+      `${name} is not ${encoding.toUpperCase()}, although its byte order mark says so`,
+    );
   // a decoder that lets wrong bytes pass writes others in their place
   const again = Buffer.from(bytes.toString('utf8'), 'utf8');
   const at = bytes.findIndex((byte, i) => byte !== again[i]);
@@ -175,7 +178,7 @@ const isUndecodable = (error: unknown): boolean =>
 
 function refuseZeros(name: string, text: string, as: ErrorCode): void {
   if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
-    throw undecodable(as, `${name} holds zero bytes, as UTF-16 without a byte order mark has them`);
+    throw undecodable(as, `${name} contains zero bytes, like UTF-16 without a byte order mark`);
 }
 
 /** Whether a file is packed by gzip, as its name says. */
@@ -389,14 +392,10 @@ export const targetOf = (file: string, link: Link): string =>
  */
 export function refuseLink(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return;
-  throw new IsoproError(
-    'WRITE_FAILED',
-    `${file} is a link: what it leads to would be overwritten`,
-    {
-      remedy:
-        'Look where the link leads. Put the file itself in its place, or remove the link, and run the same command again.',
-    },
-  );
+  throw new IsoproError('WRITE_FAILED', `${file} is a link, and its target would be overwritten`, {
+    remedy:
+      'Check the target of the link. Replace the link with the file itself, or remove it, and run the command again.',
+  });
 }
 
 /**
@@ -407,7 +406,7 @@ export function requireTarget(file: string, link: Link = 'follow'): void {
   const refuse = (reason: string, cause?: unknown): never => {
     throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${reason}`, { cause });
   };
-  if (file === '') refuse('it is no name of a file');
+  if (file === '') refuse('the file name is empty');
   const target = targetOf(file, link);
   const folder = path.dirname(target);
   try {
@@ -422,7 +421,7 @@ export function requireTarget(file: string, link: Link = 'follow'): void {
     if (cause instanceof IsoproError) throw cause;
     refuse(
       code(cause) === 'EACCES' || code(cause) === 'EPERM' || code(cause) === 'EROFS'
-        ? `the folder ${folder} may not be written`
+        ? `no permission to write to the folder ${folder}`
         : (cause as Error).message,
       cause,
     );

@@ -28,7 +28,7 @@ export function missingPackage(
 ): IsoproError {
   return new IsoproError(
     'PACKAGE_MISSING',
-    `${purpose} needs the package ${name}, which is not installed here`,
+    `${purpose} needs the package ${name}, which is not installed`,
     {
       cause,
       remedy: `Run \`npm install ${name}@${version}\` in your project, or install isopro-native without --omit=optional.`,

@@ -187,7 +187,7 @@ export async function* sampleFrom<R extends Reply>(
   const { prompts, adapter = null, grammar, jsonSchema, signal } = request;
   if (adapter !== null) requireCapabilities(backend, ['adapters'], `the adapter ${adapter.id}`);
   if (grammar !== undefined || jsonSchema !== undefined)
-    requireCapabilities(backend, ['grammar'], 'the form of the replies');
+    requireCapabilities(backend, ['grammar'], 'a grammar or JSON Schema');
   const refuse = (what: string): never => {
     throw new IsoproError('BACKEND_REPLY_INVALID', `${describe(backend)} ${what}`);
   };
@@ -198,7 +198,7 @@ export async function* sampleFrom<R extends Reply>(
     const { promptIndex, sampleIndex } = reply;
     if (open[promptIndex]?.delete(sampleIndex) !== true)
       refuse(
-        `answered sample ${sampleIndex} of prompt ${promptIndex}, which was not asked for or had its reply`,
+        `returned a reply to sample ${sampleIndex} of prompt ${promptIndex}, which was not requested or was answered before`,
       );
     const objection = objectionTo(
       reply,
@@ -207,13 +207,13 @@ export async function* sampleFrom<R extends Reply>(
       adapter,
     );
     if (objection !== null)
-      refuse(`gave a reply to prompt ${prompts[promptIndex]!.id} ${objection}`);
+      refuse(`returned a reply to prompt ${prompts[promptIndex]!.id} ${objection}`);
     yield reply;
   }
   if (signal?.aborted === true) throw abortError('sampling was cancelled', signal);
   const silent = open.findIndex(({ size }) => size > 0);
   if (silent >= 0)
-    refuse(`gave no reply to sample ${[...open[silent]!][0]} of prompt ${prompts[silent]!.id}`);
+    refuse(`returned no reply to sample ${[...open[silent]!][0]} of prompt ${prompts[silent]!.id}`);
 }
 
 /** What of a reply is not as its back end promises; null where all is. */
@@ -225,7 +225,7 @@ function objectionTo(
 ): string | null {
   const { text, finish, promptIds, tokenIds, logprobs, sampledLogprobs, adapterId } = reply;
   if (typeof text !== 'string') return 'without text';
-  if (finish !== 'stop' && finish !== 'length') return 'that does not say how it ended';
+  if (finish !== 'stop' && finish !== 'length') return 'without a valid finish reason';
   if (capabilities.tokenIds && !(types.isInt32Array(promptIds) && types.isInt32Array(tokenIds)))
     return 'without token ids';
   if (
@@ -234,12 +234,12 @@ function objectionTo(
       (of) => !types.isFloat32Array(of) || of.length !== tokenIds?.length,
     )
   )
-    return 'without a log-probability of each token';
-  if (capabilities.seeds && reply.seed !== seed) return 'of another seed';
+    return 'without one log-probability per token';
+  if (capabilities.seeds && reply.seed !== seed) return 'with a different seed';
   if (
     capabilities.adapters &&
     (adapterId === undefined || (adapter !== null && adapterId !== adapter.id))
   )
-    return 'of another adapter';
+    return 'from a different adapter';
   return null;
 }

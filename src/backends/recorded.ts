@@ -84,7 +84,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
     const before = own.get(sample);
     if (before === null || (before !== undefined && !alike(before, reply)))
       refuse(
-        `another reply to sample ${sample} of this prompt stands above; prompts that are alike need an "id"`,
+        `sample ${sample} of this prompt already has a different reply; give identical prompts an "id" each`,
       );
     own.set(sample, reply);
     if (id === undefined) continue;
@@ -95,7 +95,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
       other === undefined || (other !== null && alike(other, reply)) ? reply : null,
     );
   }
-  if (replies.size === 0) throw new IsoproError('RECORDING_INVALID', `${file} holds no reply`);
+  if (replies.size === 0) throw new IsoproError('RECORDING_INVALID', `${file} contains no replies`);
   const find = ({ id, messages }: SamplePrompt, sample: number): Recorded | null =>
     replies.get(keyOf(messages, id))?.get(sample) ??
     replies.get(keyOf(messages))?.get(sample) ??
@@ -123,7 +123,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
       if (lacking.length > 0)
         throw new IsoproError(
           'RECORDING_INCOMPLETE',
-          `${file} lacks ${lacking.length} of ${asked.length} replies, the first of them sample ${lacking[0]!.sampleIndex} of prompt ` +
+          `${file} is missing ${lacking.length} of ${asked.length} replies, first of all sample ${lacking[0]!.sampleIndex} of prompt ` +
             lacking[0]!.id,
         );
       for (const { promptIndex, sampleIndex, found } of asked) {

@@ -37,7 +37,7 @@ export function renderFigures({
   return [
     `SHA-256 \`${model}\`, ${bytes.toLocaleString('en')} bytes.`,
     '',
-    'Per cent of replies that pass, 95 % interval in parentheses; the mean is over T0 to T5, T4 being the mean of its three kinds.',
+    'Share of replies that pass, in per cent, with the 95 % interval in parentheses. The mean is over T0 to T5; T4 is the mean of its three kinds.',
     '',
     `| | ${tiers.join(' | ')} | mean | parse |`,
     `|---${'|---'.repeat(tiers.length + 2)}|`,
@@ -54,7 +54,7 @@ export function renderFigures({
       '',
     ]),
     '',
-    `| heuristic | named, % (T = ${sampledDev.temperature}) | passes, % | executed to the letter, % | named, % (greedy) |`,
+    `| heuristic | named, % (T = ${sampledDev.temperature}) | passes, % | executed exactly, % | named, % (greedy) |`,
     '|---|---|---|---|---|',
     ...names.map(([name, { replies, passed, exact }]) =>
       line([

@@ -35,7 +35,7 @@ function tripleQuoted(text: string): string {
   if (/"""\s*[\r\n]/.test(text))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'a message before the questions has a line that ends with three quotes: no Modelfile can say it',
+      'a message before the questions has a line that ends with three quotes, which a Modelfile cannot represent',
       {
         remedy: 'Prepare the adapter for another program, such as --for llama-server.',
       },
@@ -71,7 +71,7 @@ export const ollamaCommands = (
 ];
 
 export const OLLAMA_TEMPLATE =
-  "Ollama takes the chat template from the model's file where it knows it; `ollama show --template` says which. For another, add " +
+  'Ollama uses the chat template of the model file if it knows it; `ollama show --template` prints it. To use another, add ' +
   'TEMPLATE to the Modelfile.';
 
 /**

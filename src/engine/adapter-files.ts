@@ -80,7 +80,7 @@ export async function readAdapterFile(
   if (shape !== null && source.architecture !== '' && source.architecture !== shape.architecture) {
     throw new IsoproError(
       'ADAPTER_MISMATCH',
-      `${adapter} adapts a model of architecture ${source.architecture}, not ${shape.architecture}`,
+      `${adapter} is for the architecture ${source.architecture}, but the model is ${shape.architecture}`,
     );
   }
   return source;

@@ -90,7 +90,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     return {
       files: [file],
       commands: serverCommands(model, file, before),
-      note: 'The second command asks the server once it listens. llama-cli takes the same --model and --lora.',
+      note: 'Run the second command once the server is listening. llama-cli takes the same --model and --lora.',
     };
   },
   ollama: async ({ adapter, model, folder, name, before }) => {
@@ -115,7 +115,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
           : ['lms server start', askCommand(1234, before, name)]),
       ],
       note:
-        'LM Studio loads no adapters: this is the model with the adapter merged, in f16. ' +
+        'LM Studio does not load adapters: this is the model with the adapter merged into it, in f16. ' +
         '`isopro-native adapters merge --type q8_0` makes a smaller one.',
     };
   },
@@ -136,8 +136,8 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
         `python ${shellWord(script)} "${before.length === 0 ? 'Hello' : 'QUESTION'}"`,
       ],
       note:
-        'transformers reads the base from the same GGUF and unpacks it to f32: four bytes a parameter. ' +
-        'reply.py shows how; PeftModel.from_pretrained takes the folder.',
+        'transformers reads the base model from the same GGUF and unpacks it to f32, four bytes per parameter. ' +
+        'reply.py shows how. PeftModel.from_pretrained takes the folder.',
     };
   },
 };
@@ -161,12 +161,12 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
   if (/[\n"]/.test(`${model}${folder}`))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'paths with quotes or line breaks have no place in a Modelfile',
+      'a path in a Modelfile cannot contain quotes or line breaks',
     );
   if (valid.modelSha256 !== undefined && (await hashFile(model)) !== valid.modelSha256)
     throw new IsoproError(
       'ADAPTER_MISMATCH',
-      `${model} is not the model that the adapter was trained on: its SHA-256 is another`,
+      `${model} is not the model that the adapter was trained on: its SHA-256 differs`,
     );
   const weights = path.join(adapter, PEFT_WEIGHTS);
   const name = adaptedName(model, await hashFile(existsSync(weights) ? weights : adapter));
@@ -174,8 +174,8 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
   if (there !== undefined && !valid.force)
     throw new IsoproError(
       'WRITE_FAILED',
-      `${path.join(folder, there)} is there already, and may be of another adapter`,
-      { remedy: 'Give another folder with --out, or --force to replace what is there.' },
+      `${path.join(folder, there)} exists already and may belong to another adapter`,
+      { remedy: 'Choose another folder with --out, or replace the files with --force.' },
     );
   makeFolder(folder);
   return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before });

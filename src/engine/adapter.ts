@@ -14,7 +14,7 @@ export const requireAdapter = (path: string): void =>
   requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND', false, {
     what: 'the adapter',
     remedy:
-      'Give an adapter in GGUF: of a run, the file in its folder adapters/; `serve` and the commands take the run itself too.',
+      'Give an adapter in GGUF. For a run, that is the file in its folder adapters/; `serve` and the commands also take the run itself.',
   });
 
 /** What the handles of one loaded adapter share. */

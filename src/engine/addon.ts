@@ -28,7 +28,7 @@ export type Matmul = (typeof MATMULS)[number];
 /** What `info.matmul` says of a loaded model. */
 export const KERNELS = ['ggml', 'own'] as const;
 export const MATMUL_HELP =
-  'whose kernels multiply with the weights: own are for Q4_1, Q5_0, Q6_K and Q8_0 on x86; auto: own where they have something to do';
+  'matrix kernels: ggml, own (Q4_1, Q5_0, Q6_K and Q8_0 on x86), or auto (own where supported)';
 
 export interface NativeModelInfo {
   architecture: string;
@@ -613,9 +613,9 @@ export function missingAddonRemedy(root: string, there: boolean): string {
   const prebuilds = path.join(root, 'prebuilds');
   if (!isSource(root) && existsSync(prebuilds))
     return (
-      `This package holds an addon for ${readdirSync(prebuilds).join(', ')} and this is ${process.platform}-${process.arch}` +
-      `${there ? ', with another C library or without a library that it needs' : ''}: install from a clone of the project, which ` +
-      'compiles one.'
+      `This package has an addon for ${readdirSync(prebuilds).join(', ')}, but this machine is ${process.platform}-${process.arch}` +
+      `${there ? ' with another C library, or lacks a library that the addon needs' : ''}. Install from a clone of the project, which ` +
+      'compiles the addon.'
     );
   const installed = path.basename(path.dirname(root)) === 'node_modules';
   const build = installed
@@ -624,7 +624,7 @@ export function missingAddonRemedy(root: string, there: boolean): string {
   const why = there
     ? 'The addon was built for another processor, system or C library, or a library that it needs is missing'
     : installed
-      ? 'npm left its install script out (--ignore-scripts), or the script failed'
+      ? 'npm skipped its install script (--ignore-scripts), or the script failed'
       : 'It has not been built';
   return `${why}: run ${build}; it needs a C++ compiler, CMake and git, which \`isopro-native doctor\` looks for.`;
 }
@@ -658,7 +658,7 @@ export function loadAddon(): { addon: Addon; file: string } {
   if (addon === undefined) {
     throw new IsoproError(
       refusedLibrary(failure) ?? 'NATIVE_ADDON_MISSING',
-      failure?.message ?? `there is no addon at ${candidates.join(' or ')}`,
+      failure?.message ?? `no addon found at ${candidates.join(' or ')}`,
       refusedLibrary(failure) === undefined
         ? { cause: failure, remedy: missingAddonRemedy(packageRoot(), failure !== undefined) }
         : { cause: failure },
@@ -671,7 +671,7 @@ export function loadAddon(): { addon: Addon; file: string } {
     const refused = refusedBackend(path.dirname(file));
     throw new IsoproError(
       refusedLibrary(refused) ?? 'BACKEND_UNAVAILABLE',
-      `no CPU back end of llama.cpp could be loaded from ${path.dirname(file)}${refused === undefined ? '' : `: ${refused.message}`}`,
+      `llama.cpp found no CPU back end to load in ${path.dirname(file)}${refused === undefined ? '' : `: ${refused.message}`}`,
       refused === undefined ? {} : { cause: refused },
     );
   }
@@ -684,7 +684,7 @@ export function fromNative(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: unknown };
   // Where Node-API's own glue could not make the object that would have carried a code.
   if (message === 'std::bad_alloc')
-    return new IsoproError('OUT_OF_MEMORY', 'the system gave no more memory', { cause: error });
+    return new IsoproError('OUT_OF_MEMORY', 'out of memory', { cause: error });
   return typeof code === 'string' && Object.hasOwn(ERRORS, code)
     ? new IsoproError(code as ErrorCode, String(message), { cause: error })
     : error;

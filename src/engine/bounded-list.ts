@@ -20,7 +20,7 @@ function isWhole(list: readonly unknown[]): boolean {
 export function wrongLength(value: unknown): string | undefined {
   if (!Array.isArray(value)) return undefined;
   if (value.length > MOST_ELEMENTS)
-    return `has ${value.length} elements, at most ${MOST_ELEMENTS} are taken`;
+    return `has ${value.length} elements, more than the limit of ${MOST_ELEMENTS}`;
   return isWhole(value) ? undefined : 'has holes: an element is missing';
 }
 

@@ -60,7 +60,7 @@ function bounded<T>(compute: () => T): T {
     return compute();
   } catch (error) {
     if (error instanceof RangeError)
-      throw new TemplateLimit('it nests too deeply, or makes a text that is too long', {
+      throw new TemplateLimit('it nests too deeply or creates a string that is too long', {
         cause: error,
       });
     throw error;

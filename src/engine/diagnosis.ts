@@ -116,7 +116,7 @@ function installation(): Finding {
   }[form];
   const absent = missing.map(([name, version]) => `${name}@${version}`);
   const without =
-    absent.length === 0 ? '' : `; absent, and had by \`npm install\`: ${absent.join(', ')}`;
+    absent.length === 0 ? '' : `; missing, install with \`npm install\`: ${absent.join(', ')}`;
   const facts = { form, folder: packageRoot(), absent };
   return ok('installation', `${made}${without} (${packageRoot()})`, facts);
 }
@@ -147,7 +147,7 @@ function nativeAddon(): Finding[] {
         status: metalMissing ? 'warn' : 'ok',
         detail: backends.map(({ name, description }) => `${name} (${description})`).join(', '),
         remedy: metalMissing
-          ? 'Metal was not found: reinstall with `npm install` so that @node-llama-cpp/mac-arm64-metal is there.'
+          ? 'Metal was not found. Reinstall with `npm install` to get @node-llama-cpp/mac-arm64-metal.'
           : null,
         facts: { backends },
       },
@@ -184,7 +184,7 @@ function memory(): Finding {
     remedy:
       status === 'ok'
         ? null
-        : 'Close other programs or use a smaller model: `isopro-native models inspect MODEL` estimates what one needs.',
+        : 'Close other programs or use a smaller model. `isopro-native models inspect MODEL` estimates how much memory a model needs.',
     facts: { totalBytes: total, availableBytes: free },
   };
 }
@@ -222,11 +222,11 @@ async function disk(): Promise<Finding> {
   return {
     check: 'cache folder',
     status,
-    detail: `${home}: ${writable ? `${gigabytes(free)} free` : 'cannot be written'}`,
+    detail: `${home}: ${writable ? `${gigabytes(free)} free` : 'not writable'}`,
     remedy:
       status === 'ok'
         ? null
-        : 'Set ISOPRO_HOME to a folder that can be written, on a disk with room for models.',
+        : 'Set ISOPRO_HOME to a writable folder on a disk with room for models.',
     facts: { folder: home, freeBytes: free, writable },
   };
 }
@@ -247,10 +247,10 @@ function sqlite(): Finding {
     return {
       check: 'event log',
       status: 'fail',
-      detail: `better-sqlite3 ${version} does not load: ${(error as Error).message.split('\n', 1)[0]}`,
+      detail: `better-sqlite3 ${version} could not be loaded: ${(error as Error).message.split('\n', 1)[0]}`,
       remedy: isSource(packageRoot())
         ? 'Run `npm rebuild better-sqlite3`.'
-        : `This package holds SQLite for Node ${ownManifest().engines.node}: use one of these, or install from a clone of the project.`,
+        : `This package has SQLite for Node ${ownManifest().engines.node}. Use one of these versions, or install from a clone of the project.`,
       facts: { betterSqlite3: version },
     };
   }
@@ -280,9 +280,9 @@ function load(): Finding {
     detail:
       process.platform === 'win32'
         ? 'not measured on Windows'
-        : `${oneMinute.toFixed(1)} processes wanted the ${cores} cores in the last minute`,
+        : `load average over the last minute ${oneMinute.toFixed(1)}, on ${cores} cores`,
     remedy: busy
-      ? 'Other programs keep the cores busy: decoding slows down and timings mean little.'
+      ? 'Other programs keep the cores busy: decoding is slower and timings are unreliable.'
       : null,
     facts: { loadAverage: oneMinute },
   };

@@ -86,8 +86,8 @@ async function request(
 
 function statusMessage(url: string, status: number): string {
   if (status === 401 || status === 403)
-    return `${url} answered ${status}: it needs permission (set HF_TOKEN for a gated model)`;
-  if (status === 404) return `${url} answered 404: there is no such file`;
+    return `${url} answered ${status}: access is denied (set HF_TOKEN for a gated model)`;
+  if (status === 404) return `${url} answered 404: file not found`;
   return `${url} answered ${status}`;
 }
 
@@ -192,6 +192,6 @@ export async function hubFileOfTag(
   }
   const file = (answer as { ggufFile?: { rfilename?: unknown } } | null)?.ggufFile?.rfilename;
   if (typeof file !== 'string' || file === '')
-    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} names no GGUF file`);
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} does not name a GGUF file`);
   return file;
 }

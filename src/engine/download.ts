@@ -43,7 +43,7 @@ const cancelled = (signal: AbortSignal | undefined): IsoproError =>
 function failed(message: string, destination: string, cause?: unknown): IsoproError {
   return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {
     cause,
-    remedy: `Run it again, or fetch the URL above by other means and put the file at ${destination} (or pass it as --model PATH).`,
+    remedy: `Run it again, or download the URL above in another way and save the file as ${destination} (or pass it as --model PATH).`,
   });
 }
 
@@ -177,7 +177,7 @@ function startOf(response: Response, file: RemoteFile, have: number): number {
     (file.size !== null && Number(range[2]) !== file.size)
   )
     throw new Error(
-      `the server answered with another range than bytes ${have}- (${response.headers.get('content-range') ?? 'none named'})`,
+      `the server did not answer with the range bytes ${have}- (content-range: ${response.headers.get('content-range') ?? 'none'})`,
     );
   return have;
 }
@@ -276,7 +276,7 @@ async function checkAll(
     const { size } = await stat(target);
     if (file.size !== null && size !== file.size) {
       await rm(partial, { recursive: true, force: true });
-      throw failed(`${file.url} announced ${file.size} bytes and sent ${size}`, destination);
+      throw failed(`${file.url} announced ${file.size} bytes but sent ${size}`, destination);
     }
     if (file.sha256 === null) continue;
     const contents = createHash('sha256');
@@ -294,7 +294,7 @@ async function checkAll(
     if (digest !== file.sha256) {
       await rm(partial, { recursive: true, force: true });
       throw failed(
-        `${file.url} arrived damaged: its SHA-256 is ${digest}, announced was ${file.sha256}`,
+        `${file.url} arrived damaged: its SHA-256 is ${digest}, but the server announced ${file.sha256}`,
         destination,
       );
     }

@@ -83,10 +83,10 @@ async function embedWith(
     if (strange !== undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `texts.${index}: there is no token ${strange} in a vocabulary of ${vocabularySize}`,
+        `texts.${index}: token ${strange} is outside the vocabulary of ${vocabularySize} tokens`,
       );
     if (length <= context) continue;
-    const message = `texts.${index}: the text needs ${length} tokens, more than the context of ${context}`;
+    const message = `texts.${index}: the text needs ${length} tokens, more than the context of ${context} tokens`;
     throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits);
   }
   const rows: Float32Array[] = [];

@@ -38,7 +38,7 @@ export const tokenIds = z
 /** In the place of zod's words where what should be an object of this form is none. */
 const formed = (form: string) => ({
   error: ({ code }: z.core.$ZodRawIssue) =>
-    code === 'invalid_type' ? `takes an object: ${form}` : undefined,
+    code === 'invalid_type' ? `must be an object: ${form}` : undefined,
 });
 
 /**
@@ -51,7 +51,7 @@ const promptFields = {
     .string({
       error: ({ input }) =>
         typeof input === 'object'
-          ? 'takes a text, which the user says; messages, text and tokenIds stand in its place'
+          ? 'must be a string, the user message; use messages, text or tokenIds for other prompts'
           : undefined,
     })
     .optional(),
@@ -190,14 +190,14 @@ const replyFields = {
 const oneGrammar = [
   (request: { grammar?: string | undefined; jsonSchema?: object | undefined }): boolean =>
     request.grammar === undefined || request.jsonSchema === undefined,
-  'grammar and jsonSchema exclude each other',
+  'use either grammar or jsonSchema, not both',
 ] as const;
 
 const roomForLeast = [
   // below its own limit maxTokens has had its complaint
   ({ minTokens, maxTokens }: { minTokens: number; maxTokens: number }): boolean =>
     maxTokens < 1 || minTokens <= maxTokens,
-  'minTokens is more than maxTokens',
+  'minTokens is greater than maxTokens',
 ] as const;
 
 const requestSchema = z

@@ -82,7 +82,7 @@ export class SchemaDocument {
     const named = isList(schema.type) ? schema.type : [schema.type];
     const unknown = named.find((type) => !TYPES.includes(type as Type));
     if (unknown !== undefined)
-      refuse(pointer, ['type'], `there is no "type" ${JSON.stringify(unknown)}`);
+      refuse(pointer, ['type'], `unknown "type" ${JSON.stringify(unknown)}`);
     if (named.length === 0) refuse(pointer, ['type'], '"type" is empty');
     const whole = schema.multipleOf === 1 || isFormatOfIntegers(String(schema.format));
     const types = (named as Type[]).map((type) => (type === 'number' && whole ? 'integer' : type));
@@ -121,20 +121,20 @@ export class SchemaDocument {
     const refused = (what: string): never => refuse(pointer, ['$ref'], what);
     if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
       return refused(
-        `a grammar cannot keep "$ref" ${JSON.stringify(reference)}: it is not a pointer into this schema (#/…)`,
+        `a grammar cannot enforce "$ref" ${JSON.stringify(reference)}: it is not a pointer into this schema (#/…)`,
       );
     let at: Json | undefined = this.#document;
     let path = '#';
     for (const part of reference.split('/').slice(1)) {
       const key = keyOf(part);
-      if (key === null) return refused(`"$ref" ${JSON.stringify(reference)} is not well-formed`);
+      if (key === null) return refused(`"$ref" ${JSON.stringify(reference)} is malformed`);
       at =
         typeof at === 'object' && at !== null && Object.hasOwn(at, key)
           ? (at as Schema)[key]
           : undefined;
       if (at === undefined) return refused(`"$ref" ${JSON.stringify(reference)} points to nothing`);
       if (isSchema(at) && typeof at.$id === 'string')
-        return refused('a grammar cannot keep "$id" within a schema');
+        return refused('a grammar cannot enforce "$id" within a schema');
       path = under(path, key);
     }
     return [path, at];
@@ -160,7 +160,7 @@ export class SchemaDocument {
   /** @throws IsoproError GRAMMAR_INVALID once too much was read */
   #countRead(pointer: string): void {
     if (++this.#read > MOST_READ)
-      refuse(pointer, [...COMBINING], 'this combines too many other schemas: write it out');
+      refuse(pointer, [...COMBINING], 'this combines too many other schemas; write the schema out');
   }
 
   /** What all holds for the same value. */
@@ -172,7 +172,7 @@ export class SchemaDocument {
       if (trail.includes(place))
         refuse(pointer, ['$ref', 'allOf'], 'the recursion leads back to the same value');
       if (allowsNone(one)) refuse(pointer, ['$ref', 'allOf'], 'false allows no value');
-      if (one !== true && !isSchema(one)) refuse(place, [], 'this is not a schema');
+      if (one !== true && !isSchema(one)) refuse(place, [], 'not a schema');
       if (isSchema(one)) parts.push(...this.#parts(pointer, one, [...trail, place]));
     };
     if (reference !== undefined) add(...this.target(pointer, reference));

@@ -6,7 +6,7 @@ export class Refusal extends IsoproError {
   readonly keywords: readonly string[];
 
   constructor(pointer: string, keywords: readonly string[], what: string) {
-    super('GRAMMAR_INVALID', `the JSON Schema at ${pointer}: ${what}`);
+    super('GRAMMAR_INVALID', `JSON Schema at ${pointer}: ${what}`);
     this.pointer = pointer;
     this.keywords = keywords;
   }
@@ -23,5 +23,5 @@ export function cannotKeep(
   keywords: string | readonly string[],
   what = `"${[keywords].flat().join('" and "')}"`,
 ): never {
-  return refuse(pointer, [keywords].flat(), `a grammar cannot keep ${what}`);
+  return refuse(pointer, [keywords].flat(), `a grammar cannot enforce ${what}`);
 }

@@ -150,7 +150,7 @@ class Compiler {
       refuse(
         pointer,
         counts,
-        'with this, the grammar is too large, because its repetitions are written out: bound fewer texts and lists, or lower',
+        'the grammar becomes too large, because repetitions are written out; limit the length of fewer strings and lists, or use smaller limits',
       );
     }
     return body;
@@ -181,12 +181,12 @@ class Compiler {
     if (schema === true) return 'any';
     const broken =
       depth > DEEPEST
-        ? `schemas are nested more than ${DEEPEST} deep`
+        ? `schemas are nested more than ${DEEPEST} levels deep`
         : schema === false
           ? 'false allows no value'
           : isSchema(schema)
             ? null
-            : 'this is not a schema';
+            : 'not a schema';
     if (broken !== null && partly && depth > 0) return 'any';
     if (broken !== null || !isSchema(schema)) refuse(pointer, [], broken!);
     const rule = this.#grammar.reserve();
@@ -247,7 +247,8 @@ class Compiler {
       const beside = Object.keys(schema).find(
         (other) => !['const', 'enum', 'type', 'nullable'].includes(other),
       );
-      if (beside !== undefined) cannotKeep(pointer, beside, `"${beside}" beside "${keyword}"`);
+      if (beside !== undefined)
+        cannotKeep(pointer, beside, `"${beside}" together with "${keyword}"`);
       const values = this.#said
         .values(pointer, schema)
         .filter((value) => narrowing.objects !== true || isSchema(value));
@@ -273,7 +274,7 @@ class Compiler {
       );
     if (narrowing.objects === true) {
       if (types !== null && !types.includes('object'))
-        refuse(pointer, [], 'it describes no object');
+        refuse(pointer, [], 'it does not describe an object');
       return this.#object(pointer, schema, depth, narrowing);
     }
     if (types === null) return ANY;
@@ -329,14 +330,14 @@ class Compiler {
     );
     const rest = without(joined, keyword === undefined ? [] : [keyword]);
     const alternatives = keyword === undefined ? undefined : joined[keyword];
-    if (more.length > 0) cannotKeep(pointer, 'oneOf', '"oneOf" beside "anyOf"');
+    if (more.length > 0) cannotKeep(pointer, 'oneOf', '"oneOf" together with "anyOf"');
     const copies = isList(alternatives) && Object.keys(rest).length > 0 ? alternatives : [];
     this.#joinedLength += said.length + copies.length * identity(rest).length;
     if (this.#joinedLength > MOST_JOINED)
       refuse(
         pointer,
         [...COMBINING],
-        'this combines too many other schemas: write it out, or refer to it',
+        'this combines too many other schemas; write the schema out, or refer to it',
       );
     return by(
       keyword === undefined || copies.length === 0
@@ -361,7 +362,7 @@ class Compiler {
     const wanted = (possible.length === 0 ? places : possible).filter(
       (one) => narrowing.objects !== true || shapeOf(one).types.has('object'),
     );
-    if (wanted.length === 0) refuse(pointer, [], `"${keyword}" describes no object`);
+    if (wanted.length === 0) refuse(pointer, [], `"${keyword}" does not describe an object`);
     const tag = keyword === 'oneOf' ? this.#said.tag(pointer, wanted.map(shapeOf)) : undefined;
     const asked = tag === undefined ? narrowing : { ...narrowing, tag };
     return [...new Set(wanted.map(([place, schema]) => this.#rule(place, schema, depth, asked)))];
@@ -386,7 +387,7 @@ class Compiler {
       cannotKeep(
         pointer,
         ['minLength', 'maxLength'],
-        '"minLength" and "maxLength" beside "format"',
+        '"minLength" and "maxLength" together with "format"',
       );
     return `"\\"" ${this.#define(pointer, schema, text)} "\\""`;
   }
@@ -411,7 +412,7 @@ class Compiler {
     ];
     if (low === -Infinity && high === Infinity) return 'integer';
     if (low > high)
-      refuse(pointer, [...BOUNDS, 'format'], 'no whole number lies between the bounds');
+      refuse(pointer, [...BOUNDS, 'format'], 'there is no integer between the bounds');
     return integersBetween(low, high);
   }
 
@@ -427,10 +428,14 @@ class Compiler {
     if (!isList(tuple))
       return refuse(pointer, ['prefixItems'], '"prefixItems" is not a list of schemas');
     if (inDraft7 && schema.prefixItems !== undefined)
-      cannotKeep(pointer, 'prefixItems', '"prefixItems" beside a list of "items"');
+      cannotKeep(pointer, 'prefixItems', '"prefixItems" together with a list of "items"');
     const most = allowsNone(items) ? Math.min(limit, tuple.length) : limit;
     if (most < least)
-      refuse(pointer, ['minItems', 'maxItems'], '"minItems" exceeds the items that are allowed');
+      refuse(
+        pointer,
+        ['minItems', 'maxItems'],
+        '"minItems" exceeds the number of items that are allowed',
+      );
     const first = tuple
       .slice(0, most)
       .map((item, i) => this.#rule(under(pointer, listed, i), item, depth));
@@ -498,7 +503,7 @@ class Compiler {
       cannotKeep(
         pointer,
         'minProperties',
-        '"minProperties" above the number of properties that are always there',
+        '"minProperties" above the number of properties that are always present',
       );
     if (most < fields.length)
       cannotKeep(
@@ -513,7 +518,7 @@ class Compiler {
       cannotKeep(
         pointer,
         ['additionalProperties', 'patternProperties'],
-        `"additionalProperties" beside a name of more than ${LONGEST_NAME} characters`,
+        `"additionalProperties" together with a name of more than ${LONGEST_NAME} characters`,
       );
 
     // From the last one to the first: what may follow where nothing has been written yet, and where
@@ -544,7 +549,7 @@ class Compiler {
     // A schema that needs itself has no finite document.
     this.#refuseRest(
       ({ needs }, isDone) => needs.some((all) => all.every(isDone)),
-      'the recursion has no end: no finite value follows the schema (name what must be there by "required", or allow null)',
+      'the recursion never ends: no finite value matches the schema (list the required properties in "required", or allow null)',
     );
   }
 

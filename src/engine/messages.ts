@@ -32,7 +32,7 @@ const otherPart = <const Type extends string>(types: readonly Type[]) =>
     .superRefine(({ type }, { addIssue }) =>
       addIssue({
         code: 'custom',
-        message: `${type} is not read: the models here read only text`,
+        message: `${type} is not supported: these models read only text`,
         params: { isUnsupported: true },
       }),
     )
@@ -86,7 +86,10 @@ const callArguments = z
     try {
       return JSON.stringify(given);
     } catch (error) {
-      addIssue({ code: 'custom', message: `is no JSON: ${(error as Error).message}` });
+      addIssue({
+        code: 'custom',
+        message: `cannot be written as JSON: ${(error as Error).message}`,
+      });
       return z.NEVER;
     }
   });

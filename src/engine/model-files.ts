@@ -105,7 +105,7 @@ export async function modelOfRecord(name: string): Promise<string> {
   try {
     // a path of that form names another machine on Windows
     if (/^[\\/]{2}/.test(name))
-      throw new IsoproError('MODEL_NOT_FOUND', `${name} is a place on another machine`);
+      throw new IsoproError('MODEL_NOT_FOUND', `${name} is a path on another machine`);
     const { path: file } = await resolveModel(name, { download: false });
     const located = locateRemote(name);
     // which file has a tag, only the hub would say
@@ -114,11 +114,11 @@ export async function modelOfRecord(name: string): Promise<string> {
     if (!(cause instanceof IsoproError) || cause.code !== 'MODEL_NOT_FOUND') throw cause;
     throw new IsoproError(
       'MODEL_NOT_FOUND',
-      `the model ${JSON.stringify(name)}, which the folder names, is not on this machine`,
+      `the folder refers to the model ${JSON.stringify(name)}, which is not on this machine`,
       {
         cause,
         remedy:
-          'A model that only a folder names is not downloaded. If you trust it, name it with --model.',
+          'A model that only a folder refers to is not downloaded. If you trust it, pass it with --model.',
       },
     );
   }
@@ -137,7 +137,7 @@ async function localFile(name: string): Promise<string> {
       .sort();
     throw new IsoproError(
       'MODEL_NOT_FOUND',
-      `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`,
+      `${name} is a folder${inside.length > 0 ? ` that contains ${inside.join(', ')}` : ' without a .gguf file'}`,
     );
   }
   // the name by which a manifest knows a file of the cache

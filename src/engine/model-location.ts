@@ -115,7 +115,7 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
     if (owner === '' || repository === '' || branch === '' || file.includes('')) {
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${name} is not of the form hf:<owner>/<repository>/<file>.gguf or hf:<owner>/<repository>:<quantisation>`,
+        `${name} does not have the form hf:<owner>/<repository>/<file>.gguf or hf:<owner>/<repository>:<quantisation>`,
       );
     }
     if (filePath !== '') return hubModel(name, owner, repository, filePath, branch);
@@ -130,7 +130,10 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
     throw new IsoproError('INVALID_ARGUMENT', `${name} is not a valid URL`, { cause });
   }
   if (url.username !== '' || url.password !== '')
-    throw new IsoproError('INVALID_ARGUMENT', 'a model URL must not hold a user name or password');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'a model URL must not contain a user name or password',
+    );
   const segments = url.pathname
     .split('/')
     .filter((segment) => segment !== '')

@@ -101,7 +101,7 @@ export const moduleValue = (values: ModuleValues, name: string, otherwise: numbe
   values.find(([pattern]) => pattern.test(`model.${name}`))?.[1] ?? otherwise;
 
 const REMEDY =
-  'Only plain LoRA is read. Convert the adapter with PEFT where PEFT can do it (`path_initial_model_for_weight_conversion` of ' +
+  'Only plain LoRA is supported. Convert the adapter with PEFT if PEFT can do it (`path_initial_model_for_weight_conversion` of ' +
   '`save_pretrained` for PiSSA, OLoRA and CorDA), or merge it into its base with PEFT and convert the model.';
 const SHOWN_CHARACTERS = 60;
 
@@ -110,7 +110,7 @@ function refusals(value: object): string[] {
   return Object.entries(value).flatMap(([name, member]) => {
     const meaning = ownValue(PEFT_MEMBERS, name) ?? isNothing;
     if (typeof meaning === 'string' || meaning(member)) return [];
-    const unknown = Object.hasOwn(PEFT_MEMBERS, name) ? '' : ', which is not known here';
+    const unknown = Object.hasOwn(PEFT_MEMBERS, name) ? '' : ', which is unknown';
     return [
       `${name.slice(0, SHOWN_CHARACTERS)} is ${JSON.stringify(member).slice(0, SHOWN_CHARACTERS)}${unknown}`,
     ];
@@ -147,7 +147,7 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
     .filter((key) => !isName(key))
     .map(
       (key) =>
-        `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not supported`,
+        `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an unsupported expression`,
     );
   if (parsed.success && others.length + patterns.length === 0) {
     const {

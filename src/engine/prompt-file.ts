@@ -23,7 +23,7 @@ const line = members({
 }).refine(
   ({ prompt, messages, text, tokenIds }) =>
     [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
-  'a line has exactly one of prompt, messages, text and tokenIds',
+  'a line must have exactly one of prompt, messages, text and tokenIds',
 );
 
 /**
@@ -81,5 +81,5 @@ export async function* readPrompts(
       ...stated({ id }),
     } as Prompt;
   }
-  if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file has no prompt');
+  if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file contains no prompts');
 }

@@ -175,7 +175,7 @@ export class PromptRenderer {
     if (parts.length !== 2)
       throw new IsoproError(
         'TEMPLATE_INVALID',
-        `the chat template writes an earlier reply ${parts.length - 1} times, not once`,
+        `the chat template writes an earlier reply ${parts.length - 1} times instead of once`,
       );
     const ids = this.#tokenize(parts[1]!, marker);
     // was sampled with the reply
@@ -305,7 +305,7 @@ export class PromptRenderer {
     if (problem !== null)
       throw new IsoproError(
         'TEMPLATE_INVALID',
-        `${problem}: control tokens cannot be told apart from the text of messages`,
+        `${problem}; control tokens cannot be distinguished from message text`,
       );
     try {
       if (this.#template instanceof TemplateError) throw this.#template;
@@ -327,7 +327,7 @@ export class PromptRenderer {
     if (marker !== undefined) return marker;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'the messages, with the control tokens and the chat template, use all 32 Unicode noncharacters from U+FDD0 to U+FDEF',
+      'the messages, the control tokens and the chat template together use all 32 Unicode noncharacters from U+FDD0 to U+FDEF',
     );
   }
 }
@@ -357,7 +357,7 @@ function requireShallow(variables: TemplateVariables): void {
     if (depth > DEEPEST)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `the variables of the chat template nest deeper than ${DEEPEST} levels`,
+        `the variables of the chat template are nested more than ${DEEPEST} levels deep`,
       );
     for (const member of Object.values(value) as Value[]) left.push([member, depth + 1]);
   }

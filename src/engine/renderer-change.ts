@@ -15,7 +15,7 @@ export function rendererChange(
 ): string | null {
   if (before === rendererId) return null;
   return before === formerRendererId
-    ? `its prompts were written by the renderer of isopro-native before it was corrected (${short(before)}), which now renders the ` +
-        `model's chat template as jinja2 does (${short(rendererId)}) and writes other prompts`
-    : `its prompts were written by the renderer ${short(before)}, and the model's is ${short(rendererId)}`;
+    ? `its prompts were rendered by an earlier version of isopro-native (${short(before)}), which has since been corrected: it now renders ` +
+        `the model's chat template as jinja2 does (${short(rendererId)}), with different prompts`
+    : `its prompts were rendered by ${short(before)}, but the model's renderer is ${short(rendererId)}`;
 }

@@ -94,8 +94,8 @@ export function suitability(
     if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
     if (chat.template === 'none')
       cautions.push(
-        'messages: the file has no chat template, so that ChatML is used, which a base model does not know (generate --raw ' +
-          'goes on with a text)',
+        'messages: the file has no chat template, so ChatML is used, which a base model does not know (generate --raw ' +
+          'continues a text)',
       );
     if (chat.template === 'invalid')
       cautions.push(
@@ -104,18 +104,20 @@ export function suitability(
     if (renderer.uncovered.length > 0) {
       const named = renderer.uncovered.slice(0, MOST_NAMED).join(', ');
       cautions.push(
-        `messages: the chat template uses ${named}, and a prompt that reaches what is not supported is refused`,
+        `messages: the chat template uses ${named}, which is not supported; a prompt that needs it is refused`,
       );
     }
     if (chat.template === 'own' && !chat.system)
-      cautions.push('system messages: the chat template takes none; put them into the question');
+      cautions.push(
+        'system messages: the chat template does not support them; put their text into the question',
+      );
     if (chat.ends.length === 0)
       cautions.push(
-        'ends: the file names no end token, so that an answer may only end at the limit of tokens',
+        'ends: the file names no end token, so an answer may end only at the token limit',
       );
     if (memory !== null && memory.totalBytes > available)
       cautions.push(
-        'memory: it does not fit beside what runs here; take a smaller --context or a stronger quantisation',
+        'memory: the model does not fit into the available memory; use a smaller --context or a stronger quantisation',
       );
   }
   return { chat, adapter, cautions };

@@ -370,16 +370,16 @@ export class Trainer {
     });
     const at = MAGIC.length;
     if (!content.subarray(0, at).equals(MAGIC))
-      throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
+      throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer state file`);
     const state = content.subarray(at + 2 * DIGEST_BYTES);
     if (!(await digest(state)).equals(content.subarray(at + DIGEST_BYTES, at + 2 * DIGEST_BYTES))) {
       throw new IsoproError(
         'ADAPTER_CORRUPT',
-        `${file} has been changed or cut off: its content does not match its hash`,
+        `${file} was changed or truncated: its content does not match its hash`,
       );
     }
     if (content.subarray(at, at + DIGEST_BYTES).toString('hex') !== (await this.modelHash())) {
-      throw new IsoproError('ADAPTER_MISMATCH', `${file} is the state of training another model`);
+      throw new IsoproError('ADAPTER_MISMATCH', `${file} is the trainer state of another model`);
     }
     await this.rollbackTo(state);
   }

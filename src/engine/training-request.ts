@@ -116,7 +116,7 @@ export const trainerOptions = z
       schedule === 'constant' || totalSteps > warmupSteps,
     {
       path: ['optimiser', 'totalSteps'],
-      message: 'a linear or cosine schedule ends at totalSteps, after the warm-up',
+      message: 'must be greater than warmupSteps for a linear or cosine schedule',
     },
   );
 export type TrainerOptions = z.input<typeof trainerOptions>;
@@ -218,7 +218,7 @@ export function planTargets(settings: z.output<typeof lora>, layers: number): Pl
   if (beyond !== undefined)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `lora.layers: the model has ${layers} layers, no layer ${beyond}`,
+      `lora.layers: layer ${beyond} does not exist; the model has ${layers} layers`,
     );
   return numbers
     .sort((a, b) => a - b)

@@ -184,7 +184,7 @@ export async function* fineTune<Example>(
     if (!stats.applied)
       throw new IsoproError(
         'NUMERIC_FAILURE',
-        `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter is as before the step`,
+        `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter was not changed`,
       );
     yield { kind: 'step', stats, figures };
     yield* measure(step + 1);

@@ -88,7 +88,8 @@ function commonPrompt(
     addIssue({
       code: 'custom',
       path: [good === null ? 'rejected' : 'chosen'],
-      message: 'takes a text or a list of one message, unless both sides are whole conversations',
+      message:
+        'must be a string or a list of one message, unless both sides are whole conversations',
     });
   return good;
 }
@@ -124,7 +125,9 @@ const explicit = z
     const before = commonPrompt(row.chosen, row.rejected, context);
     if (before === null) return { prompt, ...replies };
     if (!isAsked(before, prompt))
-      context.addIssue('the two conversations do not have the prompt before their last messages');
+      context.addIssue(
+        'the two conversations do not contain the prompt before their last messages',
+      );
     return {
       prompt: before.some(isSystem) ? before : [...prompt.filter(isSystem), ...before],
       ...replies,
@@ -136,7 +139,9 @@ const implicit = z
   .object({ chosen: whole, rejected: whole })
   .transform(({ chosen, rejected }, context): Compared => {
     if ([chosen, rejected].some(({ before, isReply }) => before === null || !isReply)) {
-      context.addIssue("the last message of both must be the assistant's, after another");
+      context.addIssue(
+        "the last message of both must be the assistant's and must follow another message",
+      );
       return z.NEVER;
     }
     return {
@@ -185,7 +190,7 @@ function comparedOf({ value, name }: Row): ComparedRow {
       name,
       formOf(row) === undefined
         ? 'expected {"prompt", "chosen", "rejected"} or two conversations, {"chosen", "rejected"}'
-        : 'this is an example, and no preference pair: leave out --objective dpo',
+        : 'this is an example, not a preference pair; omit --objective dpo',
     );
   refuseUnlearned(row, name, 'the row');
   for (const member of form.members) {
@@ -238,17 +243,18 @@ export async function tokenisedPairs(
   }
   if (pairs.length === 0)
     throw equal > 0 && tooLong === 0
-      ? invalid(`all ${equal} pairs have two replies that are equal`, { remedy: EQUAL })
-      : invalid(
-          `there is no pair of two different replies and at most ${maxTokens} tokens a side`,
-          { remedy: TOO_LONG },
-        );
+      ? invalid(`all ${equal} pairs have two identical replies`, { remedy: EQUAL })
+      : invalid(`no pair has two different replies of at most ${maxTokens} tokens each`, {
+          remedy: TOO_LONG,
+        });
   const left =
     equal === 0
       ? []
-      : [`${equal} ${equal === 1 ? 'pair has' : 'pairs have'} two equal replies: left out`];
+      : [
+          `${equal} ${equal === 1 ? 'pair has' : 'pairs have'} two identical replies and ${equal === 1 ? 'is' : 'are'} skipped`,
+        ];
   return { pairs, tooLong, equal, notes: [...left, ...unreadNote(read)] };
 }
 
 const EQUAL =
-  'Give pairs of a better and a worse reply: two equal replies do not say which is preferred.';
+  'Give pairs of a better and a worse reply; two identical replies do not show a preference.';

@@ -40,7 +40,7 @@ export function readRowJson(
     if (lost !== undefined)
       refuse(
         index,
-        `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number holds: write it as a text`,
+        `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, which has more digits than a number can hold; write it as a string`,
       );
     const { answer, ...others } = row as Dictionary<never>;
     const of = (isAnswer: boolean): WrittenNumber[] =>

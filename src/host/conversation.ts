@@ -82,9 +82,9 @@ export class Conversation {
     options: { readonly signal?: AbortSignal } = {},
   ): AsyncGenerator<TokenEvent, HostReply, undefined> {
     if (this.#replying)
-      throw new IsoproError('INVALID_ARGUMENT', 'the conversation is replying already', {
+      throw new IsoproError('INVALID_ARGUMENT', 'the conversation is already generating a reply', {
         remedy:
-          'Read that reply to its end, or abort it, first; a second conversation replies beside it.',
+          'Read that reply to its end or abort it first. To run two replies at once, use a second conversation.',
       });
     this.#replying = true;
     const messages: ChatMessage[] = [...this.messages, { role: 'user', content: prompt }];

@@ -42,7 +42,7 @@ const WHEN_FULL = ['refuse', 'wait'] as const;
 export type WhenFull = (typeof WHEN_FULL)[number];
 export const whenFull = z.enum(WHEN_FULL).default('refuse');
 const hostedAdapter = z
-  .instanceof(HostedAdapter, { error: 'expected what HostedModel.loadAdapter gave, or null' })
+  .instanceof(HostedAdapter, { error: 'expected an adapter from HostedModel.loadAdapter, or null' })
   .nullable()
   .default(null);
 const embedOptions = z.strictObject({
@@ -78,7 +78,9 @@ async function bytesOf(adapter: string): Promise<number> {
 
 /** Not ABORTED, so that who asks can tell it from a caller that left. */
 const goneError = (cause?: unknown): IsoproError =>
-  new IsoproError('OBJECT_DISPOSED', 'the model was disposed of while the request ran', { cause });
+  new IsoproError('OBJECT_DISPOSED', 'the model was disposed while the request was running', {
+    cause,
+  });
 
 /** Tokens that every vocabulary has. */
 const PROBE = Int32Array.from({ length: 8 }, (_, id) => id);
@@ -421,7 +423,7 @@ export class HostedModel {
     const signals = [valid.signal, left].filter((signal) => signal !== undefined);
     const cancelled = signals.find(({ aborted }) => aborted);
     if (cancelled !== undefined)
-      throw abortError('the request was cancelled before it began', cancelled);
+      throw abortError('the request was cancelled before it started', cancelled);
 
     const { reply, cancel } = loaded.batch.start(valid, applied, onToken);
     // At once for the caller, whatever step the batch is in.

@@ -48,7 +48,7 @@ export class MemoryBudget {
         throw this.#refusal(
           what,
           bytes,
-          "Dispose of what is not used, give the host more memoryBytes, or load with whenFull: 'wait'.",
+          "Dispose of unused models and adapters, give the host more memoryBytes, or load with whenFull: 'wait'.",
         );
       }
       await this.#turn(bytes, signal);
@@ -65,10 +65,11 @@ export class MemoryBudget {
   }
 
   #refusal(what: string, bytes: number, remedy: string): IsoproError {
-    const others = this.#waiting.length === 0 ? '' : `, and ${this.#waiting.length} others wait`;
+    const others =
+      this.#waiting.length === 0 ? '' : `, and ${this.#waiting.length} other loads are waiting`;
     return new IsoproError(
       'OUT_OF_MEMORY',
-      `${what} needs ${bytes} bytes; of the host's ${this.bytes}, ${this.bytes - this.#used} are free${others}`,
+      `${what} needs ${bytes} bytes, but only ${this.bytes - this.#used} of the host's ${this.bytes} bytes are free${others}`,
       { remedy },
     );
   }

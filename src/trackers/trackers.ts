@@ -95,7 +95,7 @@ export class Trackers {
       work();
     } catch (error) {
       this.#open.delete(name);
-      this.#onNotice(`nothing more is logged to ${name}: ${(error as Error).message}`);
+      this.#onNotice(`logging to ${name} stopped: ${(error as Error).message}`);
     }
   }
 }

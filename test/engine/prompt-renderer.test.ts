@@ -276,7 +276,7 @@ describe('the prompt renderer', () => {
     );
     await expect(rendered).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: expect.stringContaining('nest deeper'),
+      message: expect.stringContaining('nested more than 500 levels'),
     });
   });
 

@@ -146,7 +146,7 @@ export class Interpreter implements Runner {
       const namespace = scope.get(target.of);
       if (!(namespace instanceof Namespace))
         throw new TemplateError(
-          `"${target.of}" is not a namespace: only a namespace has members that can be set`,
+          `"${target.of}" is not a namespace: only members of a namespace can be set`,
         );
       namespace.members.set(target.name, value);
     } else {
@@ -154,7 +154,7 @@ export class Interpreter implements Runner {
       const members = iterated(value, this.budget);
       if (members.length !== target.targets.length)
         throw new TemplateError(
-          `${members.length} values are given to ${target.targets.length} names`,
+          `cannot assign ${members.length} values to ${target.targets.length} names`,
         );
       for (const [i, one] of target.targets.entries()) this.#assign(one, members[i]!, scope);
     }
@@ -309,7 +309,7 @@ export class Interpreter implements Runner {
         const value = this.#value(expression.of, scope);
         if (value instanceof Undefined) value.fail();
         const number = numeric(value);
-        if (number === null) throw new TemplateError(`${typeName(value)} has no sign`);
+        if (number === null) throw new TemplateError(`${typeName(value)} cannot have a sign`);
         return number;
       }
       case 'operation':
@@ -436,7 +436,7 @@ export class Interpreter implements Runner {
     const moreNamed = spreadKeywords === null ? null : this.#value(spreadKeywords, scope);
     if (moreNamed !== null) {
       if (!(moreNamed instanceof Dict))
-        throw new TemplateError(`"**" takes a dict, not ${typeName(moreNamed)}`);
+        throw new TemplateError(`"**" needs a dict, not ${typeName(moreNamed)}`);
       for (const [name, value] of moreNamed.entries()) named.set(str(name, this.budget), value);
     }
     if (values.length + more.length > MOST_ARGUMENTS)
@@ -459,7 +459,7 @@ export class Interpreter implements Runner {
   attribute(value: Value, path: Value): Value {
     if (typeof path === 'bigint') return this.#item(value, path);
     if (typeof path !== 'string')
-      throw new TemplateError(`an attribute is named by a text, not by ${typeName(path)}`);
+      throw new TemplateError(`an attribute name must be a string, not ${typeName(path)}`);
     const parts = path.split('.').map((part) => (/^\d+$/.test(part) ? BigInt(part) : part));
     return parts.reduce((of: Value, part) => this.#item(of, part), value);
   }

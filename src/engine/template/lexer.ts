@@ -54,7 +54,7 @@ const CLOSED_BY: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '
 export function tokensOf(template: string): Token[] {
   if (template.length > MOST_CHARACTERS)
     throw new TemplateError(
-      `it has ${template.length} characters, more than the ${MOST_CHARACTERS} that are read`,
+      `it has ${template.length} characters, more than the limit of ${MOST_CHARACTERS}`,
     );
   return new Lexer(template.replace(/\r\n?/g, '\n').replace(/\n$/, '')).tokens();
 }
@@ -195,12 +195,12 @@ function unescaped(text: string): string {
       const hex = x ?? u ?? long;
       if (hex !== undefined) {
         const code = parseInt(hex, 16);
-        if (code > 0x10ffff) throw new TemplateError(`there is no character ${whole}`);
+        if (code > 0x10ffff) throw new TemplateError(`${whole} is not a valid character`);
         return String.fromCodePoint(code);
       }
       if (octal !== undefined) return String.fromCodePoint(parseInt(octal, 8));
       if (other === 'x' || other === 'u' || other === 'U' || other === 'N')
-        throw new TemplateError(`a text holds the escape ${whole} without a character's number`);
+        throw new TemplateError(`a string contains the escape ${whole} without a character number`);
       return ESCAPES[other!] ?? (/["'\\]/.test(other!) ? other! : whole);
     },
   );

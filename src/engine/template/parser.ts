@@ -114,7 +114,7 @@ class Parser {
   }
 
   #nested<T>(parsed: () => T): T {
-    if (++this.#depth > DEEPEST) this.#fail(`it nests deeper than ${DEEPEST} levels`);
+    if (++this.#depth > DEEPEST) this.#fail(`it is nested more than ${DEEPEST} levels deep`);
     const found = parsed();
     this.#depth--;
     return found;
@@ -289,7 +289,7 @@ class Parser {
       const { text: name } = this.#expect('name');
       const fallback = this.#skip('operator', '=') ? this.#expression() : null;
       if (fallback === null && parameters.at(-1)?.fallback != null)
-        this.#fail('a parameter without default follows one with a default');
+        this.#fail('a parameter without a default follows one with a default');
       parameters.push({ name, fallback });
     }
     this.#next();
@@ -478,7 +478,7 @@ class Parser {
         const { kind, text } = this.#next();
         if (kind === 'name') found = { kind: 'attribute', of: found, name: text };
         else if (kind === 'integer') found = { kind: 'item', of: found, at: integerOf(text) };
-        else this.#fail('expected a name or a number after the point');
+        else this.#fail('expected a name or a number after the dot');
       } else if (this.#skip('operator', '[')) found = this.#subscript(found);
       else if (this.#is('operator', '('))
         found = { kind: 'call', called: found, given: this.#arguments() };

@@ -188,7 +188,7 @@ function jsonOf(value: Value, form: JsonForm, budget: Budget, level: number): st
       '}',
     );
   }
-  throw new TemplateError(`${typeName(value)} has no JSON`);
+  throw new TemplateError(`${typeName(value)} cannot be written as JSON`);
 }
 
 function jsonKey(key: Value): string {

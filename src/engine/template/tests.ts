@@ -31,7 +31,7 @@ const withOne =
   (holds: (of: Value, other: Value, budget: Budget) => boolean): Test =>
   (of, given, budget) => {
     const [other] = bound('the test', ['other'], given);
-    if (other === undefined) throw new TemplateError('a test lacks the value to compare with');
+    if (other === undefined) throw new TemplateError('a test needs a value to compare with');
     return holds(of, other, budget);
   };
 const isRemainder = (of: Value, by: bigint, rest: bigint, budget: Budget): boolean =>

@@ -305,13 +305,13 @@ export function contains(container: Value, member: Value, budget: Budget): boole
   if (typeof container === 'string') {
     if (typeof member !== 'string') {
       if (member instanceof Undefined) member.fail();
-      throw new TemplateError(`"in" of a text takes a text, not ${typeName(member)}`);
+      throw new TemplateError(`"in" of a string needs a string, not ${typeName(member)}`);
     }
     budget.search(container, member);
     return container.includes(member);
   }
   if (container instanceof Namespace || container instanceof Callable)
-    throw new TemplateError(`${typeName(container)} has no members`);
+    throw new TemplateError(`${typeName(container)} cannot be searched with "in"`);
   return iterated(container, budget).some((one) => equal(one, member, budget));
 }
 
@@ -332,6 +332,6 @@ export function textOf(value: Value | undefined, what: string): string {
   if (typeof value === 'string') return value;
   if (value instanceof Undefined) value.fail();
   throw new TemplateError(
-    `${what} must be a text, not ${value === undefined ? 'left out' : typeName(value)}`,
+    value === undefined ? `${what} is missing` : `${what} must be a string, not ${typeName(value)}`,
   );
 }

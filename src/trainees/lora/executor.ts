@@ -105,7 +105,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
     const { loop } = this.#options;
     const snapshot = loop.kept(digest);
     if (snapshot === undefined)
-      throw new IsoproError('INVALID_ARGUMENT', `no state ${digest} is kept`);
+      throw new IsoproError('INVALID_ARGUMENT', `there is no saved state ${digest}`);
     await this.#trainer.rollbackTo(snapshot);
     return loop.digest();
   }
@@ -148,7 +148,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         if (Math.abs(operation.from - learningRate) > 1e-9 * learningRate)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            `the rate is ${learningRate}, not ${operation.from}`,
+            `the learning rate is ${learningRate}, not ${operation.from}`,
           );
         return this.#setOptimiser({ learningRate: operation.to });
       }
@@ -166,7 +166,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         if (skipped === 0)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            'every step of the iteration was finite and is applied: there is none to skip',
+            'every step of the iteration was finite and applied, so there is no step to skip',
           );
         return { skipped };
       }
@@ -190,7 +190,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         if (target === undefined)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            `${operation.module} is no module that can be adapted`,
+            `${operation.module} is not a module that can be adapted`,
           );
         const scale = trainer.info.targets[0]?.scale ?? 2;
         const { dropout = 0 } = this.#options;
@@ -216,7 +216,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
       case 'raise_precision': {
         const { epsilon } = this.inForce;
         if (operation.adamEps >= epsilon)
-          throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is ${epsilon} already`);
+          throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is already ${epsilon}`);
         await this.#setOptimiser({ epsilon: operation.adamEps });
         return { epsilon: operation.adamEps };
       }
