@@ -1,6 +1,6 @@
 /**
- * Files and folders that a user names: what is wrong with a path is said in the same words by every
- * command, before anything is computed.
+ * Files and folders that a user names: every command reports a wrong path in the same words, before
+ * anything is computed.
  */
 import {
   accessSync,
@@ -24,7 +24,7 @@ export const LARGEST_TEXT = 2 ** 26;
 
 const code = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;
 
-/** The code of what the system answered to a call on a file: what it ran out of, else `as`. */
+/** Returns the error code for a failed call on a file: the resource that ran out, else `as`. */
 export function refusal(cause: unknown, as: ErrorCode): ErrorCode {
   if (code(cause) === 'EMFILE' || code(cause) === 'ENFILE') return 'SYSTEM_LIMIT';
   return code(cause) === 'ENOMEM' ? 'OUT_OF_MEMORY' : as;
@@ -37,20 +37,20 @@ const failure = (as: ErrorCode, file: string, what: string, cause: unknown): Iso
         cause,
       });
 
-/** Why a file was not read, in a form to be thrown; an IsoproError is its own. */
+/** Returns the error for a file that was not read; an IsoproError is returned unchanged. */
 export const unreadable = (
   file: string,
   cause: unknown,
   as: ErrorCode = 'FILE_UNREADABLE',
 ): IsoproError => failure(as, file, 'cannot be read', cause);
 
-/** Why a file was not written, in a form to be thrown; an IsoproError is its own. */
+/** Returns the error for a file that was not written; an IsoproError is returned unchanged. */
 export const unwritable = (file: string, cause: unknown): IsoproError =>
   failure('WRITE_FAILED', file, 'could not be written', cause);
 
 /**
- * What a path stands for where that is no file; null for a file, and for a pipe where one is as
- * good.
+ * Returns what a path is if it is not a file; null for a file, and for a pipe if pipes are
+ * accepted.
  */
 function otherThanFile(status: Stats, pipes: boolean): string | null {
   if (status.isFile() || (pipes && (status.isFIFO() || status.isSocket()))) return null;
@@ -61,7 +61,7 @@ function otherThanFile(status: Stats, pipes: boolean): string | null {
       : 'is a device';
 }
 
-/** Undefined of what the system does not tell of, too, such as links in a circle. */
+/** Returns undefined also for paths that the system cannot resolve, such as circular links. */
 function statusOf(place: string): Stats | undefined {
   try {
     return statSync(place);
@@ -181,7 +181,7 @@ function refuseZeros(name: string, text: string, as: ErrorCode): void {
     throw undecodable(as, `${name} contains zero bytes, like UTF-16 without a byte order mark`);
 }
 
-/** Whether a file is packed by gzip, as its name says. */
+/** Tests by its name whether a file is compressed with gzip. */
 const isPacked = (file: string): boolean => /\.gz$/i.test(file);
 
 /**
@@ -226,7 +226,7 @@ export function readText(
   }
 }
 
-/** As readText of a text in rows: each line ends with a line feed, whatever ends it in the file. */
+/** Reads like readText; each line ends with a line feed, whatever ends it in the file. */
 export function readRowText(file: string, noText: ErrorCode): string {
   const text = readText(file, 'FILE_UNREADABLE', noText);
   refuseZeros(file, text, noText);
@@ -234,12 +234,12 @@ export function readRowText(file: string, noText: ErrorCode): string {
 }
 
 /**
- * The JSON value in a small file.
+ * Returns the JSON value in a small file.
  * @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT where it is no JSON
  */
 export const readJson = (file: string): unknown => readWrittenJson(file).value;
 
-/** As readJson, with how its numbers are written. */
+/** Reads like readJson, keeping how numbers are written. */
 export function readWrittenJson(file: string): JsonText {
   const text = readText(file);
   try {
@@ -363,7 +363,7 @@ export function parseLine(line: string, number: number): unknown {
   }
 }
 
-/** Where a file really lies: at the end of its links. */
+/** Returns the real path of a file, following links. */
 function realPlace(file: string): string {
   try {
     return realpathSync(file);
@@ -379,7 +379,7 @@ function realPlace(file: string): string {
  */
 export type Link = 'follow' | 'replace';
 
-/** Where a file that is to be written lies. */
+/** Returns the real path of a file to be written. */
 export const targetOf = (file: string, link: Link): string =>
   link === 'follow'
     ? realPlace(file)
@@ -452,8 +452,8 @@ export function makeFolder(folder: string, mode = 0o777): void {
 }
 
 /**
- * Whether the process of an id has ended; false where that cannot be known. One that nobody waits
- * for has ended, too: in a container whose first process takes no orphans in it keeps its id.
+ * Tests whether the process of an id has ended; false if unknown. A zombie process counts as ended:
+ * in a container whose first process does not reap orphans it keeps its id.
  */
 export function hasEnded(pid: number): boolean {
   try {
@@ -468,7 +468,7 @@ export function hasEnded(pid: number): boolean {
   }
 }
 
-/** What the operating system says of a path, as an error of ours. */
+/** Returns an operating-system error about a path as an IsoproError. */
 export function asFileError(error: unknown): unknown {
   const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (error instanceof IsoproError || code === undefined || path === undefined) return error;

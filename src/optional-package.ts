@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { IsoproError } from './errors.js';
 
-/** Version of a package as this file would find it, null where it is not installed. */
+/** Returns the version of a package as this file would find it; null if it is not installed. */
 export function installedVersion(name: string): string | null {
   for (const base of createRequire(import.meta.url).resolve.paths(name) ?? []) {
     const file = path.join(base, ...name.split('/'), 'package.json');

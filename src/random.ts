@@ -139,7 +139,7 @@ export class Random {
   }
 }
 
-/** What a draw is for; with the run's seed it determines the draw's own seed. */
+/** Key of a draw; with the run's seed it determines the draw's own seed. */
 export interface DrawKey {
   readonly runSeed: bigint;
   readonly purpose: string;

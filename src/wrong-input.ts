@@ -1,4 +1,4 @@
-/** What zod finds wrong, in words for whoever wrote the value. */
+/** Words for zod's issues, for the author of the value. */
 import { z } from 'zod';
 import { didYouMean } from './nearest.js';
 
@@ -147,7 +147,7 @@ interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
 }
 
-/** The members that a schema takes, as far as they can be named. */
+/** Returns the members of a schema, as far as they can be named. */
 function shapeOf(schema: z.ZodType): Shape {
   try {
     return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
@@ -156,7 +156,7 @@ function shapeOf(schema: z.ZodType): Shape {
   }
 }
 
-/** Of a key that its object does not have: where it belongs, or the nearest one there is. */
+/** Returns messages for unknown keys: where they belong, or the nearest known key. */
 export function strangeKeys(
   schema: z.ZodType,
   path: readonly PropertyKey[],

@@ -1,6 +1,6 @@
 /**
- * Replies from a JSONL file, for tests and to judge what another program was told. docs/backends.md
- * has the format.
+ * Replies from a JSONL file, for tests and for judging the replies of another program.
+ * docs/backends.md has the format.
  */
 import path from 'node:path';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ import { readLines } from '../files.js';
 import { given } from '../given.js';
 import type { Backend, Reply, SamplePrompt } from './backend.js';
 
-/** What `generate --json` and `eval --out` write; members of other names are theirs alone. */
+/** A line as `generate --json` and `eval --out` write it; other members are ignored. */
 const line = z.object({
   id: z.string().optional(),
   prompt: z.object({ messages: chatMessages }),
@@ -40,9 +40,9 @@ const keyOf = (messages: readonly ChatMessage[], id?: string): string =>
 const alike = (a: Content, b: Content): boolean => a.text === b.text && a.finish === b.finish;
 
 /**
- * Gives each prompt of a request the replies that the file has to the same messages, whatever the
- * request's sampling. Among lines with the same messages, those whose `id` is the prompt's answer
- * it.
+ * Returns a back end that answers each prompt with the file's replies to the same messages,
+ * whatever the sampling settings. Among lines with the same messages, those with the prompt's `id`
+ * are used.
  * @throws IsoproError FILE_UNREADABLE, RECORDING_INVALID naming file and line
  */
 export async function recordedBackend(file: string): Promise<Backend> {

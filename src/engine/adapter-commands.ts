@@ -1,4 +1,4 @@
-/** What to type into other programs so that they use an adapter in GGUF. */
+/** Commands for other programs that use an adapter in GGUF. */
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
@@ -18,7 +18,7 @@ export function askCommand(port: number, before: readonly ChatMessage[], model?:
   return `curl -s http://127.0.0.1:${port}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`;
 }
 
-/** Starts llama.cpp's server, and asks it. */
+/** Returns the commands that start llama.cpp's server and ask it. */
 export const serverCommands = (
   model: string,
   adapter: string,

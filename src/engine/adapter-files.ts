@@ -17,16 +17,16 @@ export type AdapterFormat = (typeof ADAPTER_FORMATS)[number];
 
 export interface AdapterInspection {
   readonly format: AdapterFormat;
-  /** Empty where the file does not say, as PEFT's does not. */
+  /** Architecture; empty if the file does not name one, as in PEFT's format. */
   readonly architecture: string;
-  /** Of the GGUF, or of adapter_model.safetensors. */
+  /** SHA-256 of the GGUF, or of adapter_model.safetensors. */
   readonly sha256: string;
   readonly parameters: number;
   readonly layers: readonly number[];
-  /** What the adapter says of its base model; null where it says nothing. */
+  /** Base model that the adapter names; members are null if it does not. */
   readonly base: { readonly name: string | null; readonly sha256: string | null };
   readonly modules: readonly {
-    /** As in GGUF: blk.3.attn_k. */
+    /** Name as in GGUF: blk.3.attn_k. */
     readonly name: string;
     readonly rank: number;
     /** s r; the adapter adds s B A. */
@@ -87,7 +87,7 @@ export async function readAdapterFile(
 }
 
 /**
- * What the trainer can say of a model without training it.
+ * Reads the shape of a model without training it.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
  *   NUMERIC_FAILURE; so does createTrainer
  */
@@ -102,7 +102,7 @@ export async function modelShape(model: string): Promise<ModelShape> {
 }
 
 /**
- * What an adapter holds, without its base model.
+ * Reads what an adapter contains, without its base model.
  * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE
  */
 export async function inspectAdapter(adapter: string): Promise<AdapterInspection> {

@@ -1,6 +1,6 @@
 /**
- * What other programs need of an adapter: its files in the form that each reads, and the commands
- * to type.
+ * Prepares an adapter for other programs: its files in the form that each reads, and the commands
+ * to run.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -40,32 +40,31 @@ const adapterUse = z.strictObject({
   /** Path of the base model, a GGUF. */
   model: z.string().min(1),
   /**
-   * SHA-256 of the base that the adapter was trained on, where it is known: another file is
-   * refused.
+   * SHA-256 of the base model that the adapter was trained on, if known; any other file is refused.
    */
   modelSha256: z.string().min(1).optional(),
-  /** A folder, made where it is not there. */
+  /** Output folder; created if missing. */
   out: z.string().min(1),
   /**
-   * What stood before every question that the adapter was trained on: a system message, solved
-   * examples. Default: nothing.
+   * Messages before every question that the adapter was trained on: a system message, solved
+   * examples. Default: none.
    */
   before: bounded(z.array(said)).default([]),
-  /** Replaces files that are there, which may be those of another adapter. Default: false. */
+  /** Replace existing files, which may belong to another adapter. Default: false. */
   force: z.boolean().default(false),
 });
 export type AdapterUse = z.input<typeof adapterUse>;
 
 export interface PreparedAdapter {
-  /** Absolute paths of what was written. */
+  /** Absolute paths of the written files. */
   readonly files: readonly string[];
-  /** To type into a shell, in this order. */
+  /** Shell commands to run, in this order. */
   readonly commands: readonly string[];
-  /** What to know before. */
+  /** What to know before running them. */
   readonly note: string;
 }
 
-/** What is written, in the folder. */
+/** Names of the files that are written to the folder. */
 const FILES: Readonly<Record<AdapterUser, (name: string) => readonly string[]>> = {
   'llama-server': () => ['adapter.gguf'],
   ollama: () => ['adapter.gguf', 'Modelfile'],
@@ -79,7 +78,7 @@ interface Place {
   readonly adapter: string;
   readonly model: string;
   readonly folder: string;
-  /** Of what is registered in other programs. */
+  /** Name under which other programs register it. */
   readonly name: string;
   readonly before: readonly ChatMessage[];
 }

@@ -25,7 +25,7 @@ export interface NativeAdapter {
 
 export const MATMULS = ['ggml', 'own', 'auto'] as const;
 export type Matmul = (typeof MATMULS)[number];
-/** What `info.matmul` says of a loaded model. */
+/** Values of `info.matmul` of a loaded model. */
 export const KERNELS = ['ggml', 'own'] as const;
 export const MATMUL_HELP =
   'matrix kernels: ggml, own (Q4_1, Q5_0, Q6_K and Q8_0 on x86), or auto (own where supported)';
@@ -51,7 +51,7 @@ export interface NativeModelInfo {
    */
   matmul: (typeof KERNELS)[number];
   /**
-   * Whether a sample of a request for several has the same bits whatever else is asked for with it
+   * True if a sample of a request for several has the same bits whatever else the request asks for
    * (native/inference/context.h).
    */
   batchInvariant: boolean;
@@ -62,7 +62,7 @@ export interface NativeModelInfo {
   /** Every token that ends a turn. */
   ends: readonly number[];
   addBos: boolean;
-  /** What llama.cpp warned of when it loaded the file. */
+  /** Warnings of llama.cpp from loading the file. */
   warnings: readonly string[];
 }
 
@@ -110,7 +110,7 @@ export interface NativeBatchRequest extends NativeReplySettings {
 }
 
 /**
- * A token that could come at some place, with its natural log-probability under the model's own
+ * A possible token at a position, with its natural log-probability under the model's own
  * distribution.
  */
 export interface TokenChance {
@@ -149,7 +149,8 @@ export interface NativeToken {
 }
 
 /**
- * Of one continuation, one entry a token; `ranks` and `top` are empty where `alternatives` is -1.
+ * Scores of one continuation, one entry per token; `ranks` and `top` are empty if `alternatives` is
+ * -1.
  */
 export interface NativeScores {
   logProbabilities: Float32Array;
@@ -157,41 +158,37 @@ export interface NativeScores {
   top: TokenChance[][];
 }
 
-/**
- * A text that goes on after the first `at` tokens of a trunk; the tokens from `from` on are asked
- * for.
- */
+/** A text that continues the first `at` tokens of a trunk; the tokens from `from` on are scored. */
 export interface NativeBranch {
   at: number;
   tokens: Int32Array;
   from: number;
 }
 
-/** What a part of the work has cost; processor time is that of the whole process. */
+/** Cost of a part of the work; processor time is that of the whole process. */
 export interface StageTime {
   readonly seconds: number;
   readonly processorSeconds: number;
 }
 
-/** Tokens that were evaluated, and what that has cost. */
+/** Number of evaluated tokens, and the cost of evaluating them. */
 export interface EvaluationCost {
   readonly tokens: number;
   readonly time: StageTime;
 }
 
 export interface BranchScores {
-  /** Of each branch's tokens from `from` on. */
+  /** Log-probabilities of each branch's tokens from `from` on. */
   readonly logProbabilities: readonly Float32Array[];
   readonly trunk: EvaluationCost;
   readonly branches: EvaluationCost;
   /**
-   * How many of the branches' tokens are the trunk's last before a branch, which are evaluated with
-   * it.
+   * Number of tokens of the trunk just before a branch that are evaluated again with the branch.
    */
   readonly repeatedTokens: number;
 }
 
-/** What a running generation has done so far. */
+/** Progress of a running generation. */
 export interface GenerationProgress {
   /** Rollouts. */
   finished: number;
@@ -220,7 +217,7 @@ export interface TensorSummary {
 export interface NativeInspection {
   /** GGUF version. */
   readonly version: number;
-  /** Size of the file. */
+  /** Size of the file in bytes. */
   readonly bytes: number;
   /** `general.type`; `model` where the file does not say. */
   readonly kind: string;
@@ -229,7 +226,7 @@ export interface NativeInspection {
   readonly name: string;
   readonly parameters: number;
   readonly vocabularySize: number;
-  /** By tensor type, most bytes first. */
+  /** Totals by tensor type, most bytes first. */
   readonly types: readonly {
     readonly type: string;
     readonly tensors: number;
@@ -239,16 +236,16 @@ export interface NativeInspection {
   /** Scalars as text, arrays as their type and length, in the file's order. */
   readonly metadata: readonly (readonly [key: string, value: string])[];
   readonly tensors: readonly TensorSummary[];
-  /** What llama.cpp warns of when it reads the file; empty where it is not read. */
+  /** Warnings of llama.cpp from reading the file; empty if it does not read it. */
   readonly warnings: readonly string[];
   /**
-   * Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are
-   * held against a base only when they are loaded.
+   * Reason why `loadModel` would refuse the file, or null. Adapters are compared with a base model
+   * only when they are loaded.
    */
   readonly problem: { readonly code: ErrorCode; readonly message: string } | null;
   /**
-   * Why `createTrainer` would refuse it: for `problem`, or since the trainer has no backward for
-   * what inference runs.
+   * Reason why `createTrainer` would refuse the file: `problem`, or an operation that has no
+   * backward pass; or null.
    */
   readonly trainingProblem: { readonly code: ErrorCode; readonly message: string } | null;
 }
@@ -270,7 +267,7 @@ export interface NativeModel {
   tokenize(text: string, parseControl: boolean): Int32Array;
   /** On a thread of the pool. */
   tokenizeAll(texts: string[]): Promise<Int32Array[]>;
-  /** Whether texts that differ have tokens that differ; false where it is not known. */
+  /** True if different texts always have different tokens; false if unknown. */
   tokenizesInjectively(): boolean;
   detokenize(tokens: Int32Array, withControl: boolean): string;
   bytes(token: number): Uint8Array;
@@ -321,8 +318,8 @@ export interface NativeModel {
 }
 
 /**
- * What a trainer's calls have cost so far. `forward` is of a step, up to the output head;
- * `evaluation` is of those without a gradient.
+ * Cost of a trainer's calls so far. `forward` is the forward pass of a step up to the output head;
+ * `evaluation` is the cost of calls without a gradient.
  */
 export interface TrainerTimes {
   readonly boundaries: StageTime;
@@ -362,17 +359,18 @@ export interface NativeObjective {
 }
 
 /**
- * Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md. A
- * type and not an interface, so that it is a dictionary of numbers too, as the monitor reads it.
+ * Statistics of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas:
+ * docs/training.md. A type instead of an interface, so that the monitor can read it as a dictionary
+ * of numbers.
  */
 export type ModuleStatistics = {
   /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
   readonly pairGradNorm: number;
   /** s ||delta(BA)|| / ||W||. */
   readonly updateRatio: number;
-  /** Directions whose mean contribution is at most 2.5 % of the module's mean, over the rank. */
+  /** Fraction of directions whose mean contribution is at most 2.5 % of the module's mean. */
   readonly dormantFraction: number;
-  /** Those directions, ascending. */
+  /** Dormant directions, ascending. */
   readonly dormantDirections: readonly number[];
   /** exp(entropy of the normalised singular values of BA) / rank. */
   readonly rankUse: number;
@@ -380,45 +378,48 @@ export type ModuleStatistics = {
 
 /** Measured in C++ before clipping; frozen. */
 export interface StepStatistics {
-  /** 1 is the first. */
+  /** Number of the step, from 1. */
   readonly step: number;
   readonly learningRate: number;
-  /** Labelled. */
+  /** Number of labelled tokens. */
   readonly tokens: number;
-  /** Per labelled token. */
+  /** Loss per labelled token. */
   readonly loss: number;
   readonly gradNorm: number;
   readonly clipped: boolean;
-  /** False where something was not finite: then nothing was changed. */
+  /** False if something was not finite; then nothing was changed. */
   readonly applied: boolean;
-  /** Names of what was not finite: "loss" or parameters. */
+  /** Names of the values that were not finite: "loss" or parameters. */
   readonly nonFinite: readonly string[];
-  /** Norm of each micro-batch's mean gradient, for the noise scale. */
+  /** Norm of the mean gradient of each micro-batch, for the noise scale. */
   readonly microBatchNorms: readonly number[];
   readonly microBatchTokens: readonly number[];
-  /** Share of labelled tokens whose ratio was clipped. */
+  /** Fraction of labelled tokens whose ratio was clipped. */
   readonly clipFraction: number;
   /** Mean of the k3 estimate over tokens with a reference log-probability. */
   readonly klToReference: number;
   /**
-   * Mean |log p - oldLogprob| over tokens with one, before the update: how far the policy has moved
-   * from the one that those are of.
+   * Mean |log p - oldLogprob| over tokens that have one, before the update: the distance of the
+   * policy from the one that sampled.
    */
   readonly oldPolicyGap: number;
   readonly modules: Readonly<Record<string, ModuleStatistics>>;
 }
 
 export interface SequenceEvaluation {
-  /** Sum over its labelled tokens. */
+  /** Loss, summed over the labelled tokens of the sequence. */
   readonly loss: number;
-  /** Mean over its labelled tokens, nats. */
+  /** Mean entropy over the labelled tokens, nats. */
   readonly entropy: number;
-  /** [tokens], at the objective's temperature; 0 where not labelled. */
+  /**
+   * Log-probabilities, [tokens], at the objective's temperature; 0 for tokens that are not
+   * labelled.
+   */
   readonly logprobs: Float32Array;
 }
 
 export interface Evaluation {
-  /** Per labelled token. */
+  /** Loss per labelled token. */
   readonly loss: number;
   readonly tokens: number;
   readonly sequences: readonly SequenceEvaluation[];
@@ -431,18 +432,18 @@ export type NativeEdit =
   | { kind: 'rebalance' | 'rescale' | 'setRateFactor'; module: string; factor: number }
   | { kind: 'setOptimiser'; learningRate: number; maxNorm: number; epsilon?: number | undefined };
 
-/** What of a model decides which adapters fit it and how PEFT orders their rows. */
+/** Properties of a model that decide which adapters fit it and how PEFT orders their rows. */
 export interface ModelShape {
   architecture: string;
   layers: number;
   heads: number;
-  /** Of k and v. */
+  /** Number of heads of k and v. */
   keyHeads: number;
 }
 
 /** One adapted matrix: y = W x + scale B A x. */
 export interface AdapterModule {
-  /** As in GGUF, without ".weight": blk.3.attn_k. */
+  /** Name as in GGUF, without ".weight": blk.3.attn_k. */
   name: string;
   rank: number;
   inputs: number;
@@ -549,7 +550,7 @@ export function packageRoot(): string {
   }
 }
 
-/** Where the addon may be, in the order in which it is looked for. */
+/** Returns the paths where the addon may be, in search order. */
 export function addonCandidates(root = packageRoot()): string[] {
   return [
     // first: a clone that packed itself once goes on being built
@@ -559,8 +560,8 @@ export function addonCandidates(root = packageRoot()): string[] {
 }
 
 /**
- * What the system refused where a library was not loaded, by the words of its loader; undefined
- * where it is the library.
+ * Returns what the system refused when a library was not loaded, judged by the loader's message;
+ * undefined if the library itself is at fault.
  */
 function refusedLibrary(failure: Error | undefined): ErrorCode | undefined {
   const words = failure?.message ?? '';
@@ -570,8 +571,8 @@ function refusedLibrary(failure: Error | undefined): ErrorCode | undefined {
 }
 
 /**
- * ggml leaves a back end out where the system opens its file no more, and does not say so. It has
- * the folder and one file open at a time.
+ * Checks that the system can open more files: ggml silently skips a back end whose file it cannot
+ * open. ggml has the folder and one file open at a time.
  */
 function requireRoomForFiles(file: string): void {
   const opened: number[] = [];
@@ -585,8 +586,8 @@ function requireRoomForFiles(file: string): void {
 }
 
 /**
- * What the system refused of a back end's library: ggml leaves out what does not load, and does not
- * say so either.
+ * Returns the error of loading a back end's library: ggml silently skips a library that does not
+ * load.
  */
 function refusedBackend(folder: string): Error | undefined {
   for (const name of readdirSync(folder).filter((entry) =>
@@ -603,8 +604,8 @@ function refusedBackend(folder: string): Error | undefined {
 }
 
 /**
- * Whether the addon can be built in this folder: what `npm run package` makes holds it prebuilt and
- * not its sources.
+ * Tests whether the addon can be built in this folder; a package from `npm run package` has a
+ * prebuilt addon and no sources.
  */
 export const isSource = (root: string): boolean => existsSync(path.join(root, 'CMakeLists.txt'));
 
@@ -632,7 +633,7 @@ export function missingAddonRemedy(root: string, there: boolean): string {
 let loaded: { addon: Addon; file: string } | undefined;
 
 /**
- * The addon, loaded once a process.
+ * Returns the addon, loaded once per process.
  * @throws IsoproError NATIVE_ADDON_MISSING, BACKEND_UNAVAILABLE, SYSTEM_LIMIT, OUT_OF_MEMORY
  */
 export function loadAddon(): { addon: Addon; file: string } {
@@ -679,7 +680,7 @@ export function loadAddon(): { addon: Addon; file: string } {
   return loaded;
 }
 
-/** An error of the addon as an IsoproError; anything else unchanged. */
+/** Returns an error of the addon as an IsoproError; other errors are returned unchanged. */
 export function fromNative(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: unknown };
   // Where Node-API's own glue could not make the object that would have carried a code.
@@ -690,7 +691,7 @@ export function fromNative(error: unknown): unknown {
     : error;
 }
 
-/** Makes a call of the addon that gives no promise; its errors arrive as IsoproErrors. */
+/** Makes a synchronous call of the addon; its errors become IsoproErrors. */
 export function typed<T>(call: () => T): T {
   try {
     return call();
@@ -699,7 +700,7 @@ export function typed<T>(call: () => T): T {
   }
 }
 
-/** Awaits a call of the addon; its errors arrive as IsoproErrors. */
+/** Awaits a call of the addon; its errors become IsoproErrors. */
 export async function settled<T>(promise: Promise<T>): Promise<T> {
   try {
     return await promise;

@@ -8,15 +8,17 @@ import { z } from 'zod';
 const MOST_ELEMENTS = 2 ** 24;
 
 /**
- * Whether every index has an element: an array with holes may be of any length. The search ends at
- * the first hole.
+ * Tests whether every index has an element: an array with holes may have any length. The search
+ * ends at the first hole.
  */
 function isWhole(list: readonly unknown[]): boolean {
   for (let i = 0; i < list.length; i++) if (!(i in list)) return false;
   return true;
 }
 
-/** What is wrong with the form of an array; undefined: nothing, or it is none. */
+/**
+ * Returns what is wrong with the form of an array; undefined if nothing is, or for other values.
+ */
 export function wrongLength(value: unknown): string | undefined {
   if (!Array.isArray(value)) return undefined;
   if (value.length > MOST_ELEMENTS)
@@ -24,7 +26,7 @@ export function wrongLength(value: unknown): string | undefined {
   return isWhole(value) ? undefined : 'has holes: an element is missing';
 }
 
-/** `list`, of arrays of a form that can be read. */
+/** Returns `list` for arrays that are not too long and have no holes. */
 export const bounded = <Element extends z.ZodType>(
   list: z.ZodArray<Element>,
 ): z.ZodType<z.output<Element>[], readonly z.input<Element>[]> =>

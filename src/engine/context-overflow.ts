@@ -1,7 +1,7 @@
 import { IsoproError } from '../errors.js';
 
 /**
- * What holds a prompt with its answer: the context that the model was loaded with, and the one that
+ * Limits of a prompt with its reply: the context that the model was loaded with, and the one that
  * it was trained for.
  */
 export interface ContextLimits {
@@ -9,7 +9,7 @@ export interface ContextLimits {
   readonly trainedContext: number;
 }
 
-/** Tokens that a prompt and its reply may have together. */
+/** Returns the maximum number of tokens of a prompt and its reply together. */
 export const contextOf = ({ contextTokens, trainedContext }: ContextLimits): number =>
   Math.min(contextTokens, trainedContext);
 
@@ -18,8 +18,8 @@ export const MORE_ROOM =
   'give the model a larger context, or allow fewer tokens per reply or fewer turns';
 
 /**
- * An error with the remedy that applies: where the model itself takes no more, a larger context is
- * none. Any other error as it is.
+ * Returns a CONTEXT_OVERFLOW error with the remedy that applies: a larger context does not help
+ * beyond the model's own limit. Other errors are returned unchanged.
  */
 export function withContextRemedy(
   error: unknown,

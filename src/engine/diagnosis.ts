@@ -1,7 +1,4 @@
-/**
- * What of this machine and this installation matters to isopro-native: one finding each, with its
- * remedy.
- */
+/** Diagnosis of this machine and installation: one finding per check, with its remedy. */
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -16,9 +13,9 @@ import { homeFolder } from './model-location.js';
 export interface Finding {
   readonly check: string;
   readonly status: 'ok' | 'warn' | 'fail';
-  /** What was found, for people. */
+  /** Finding in words. */
   readonly detail: string;
-  /** What to do; null where nothing needs to be done. */
+  /** Remedy, or null if there is nothing to do. */
   readonly remedy: string | null;
   /** The figures behind the detail. Sizes in bytes. */
   readonly facts: Readonly<Record<string, unknown>>;
@@ -190,8 +187,8 @@ function memory(): Finding {
 }
 
 /**
- * Bytes that a program could still get. freemem counts the page cache as used; Linux tells what
- * could be had.
+ * Returns the memory in bytes that a program could still get. freemem counts the page cache as
+ * used; Linux reports what is available.
  */
 export function availableMemory(): number {
   try {

@@ -9,13 +9,15 @@ import { hubEndpoint } from './model-location.js';
 
 export interface RemoteFile {
   readonly url: string;
-  /** Bytes, where the server tells. */
+  /** Size in bytes, if the server reports it. */
   readonly size: number | null;
-  /** Hex SHA-256 of the content, where the server tells (the Hugging Face hub does). */
+  /**
+   * SHA-256 of the content in hexadecimal, if the server reports it (the Hugging Face hub does).
+   */
   readonly sha256: string | null;
   /** Changes when the file behind the URL changes. */
   readonly version: string;
-  /** Of the content, where the server names one that stands for its bytes. */
+  /** Strong ETag of the content, if the server sends one. */
   readonly etag: string | null;
   /** The server announces that it serves byte ranges. */
   readonly ranges: boolean;
@@ -27,8 +29,8 @@ const RETRY_MS = 500;
 const TIMEOUT_MS = 30_000;
 
 /**
- * The message of a failed fetch: Node hides the reason (refused, no such host, reset) in a chain of
- * causes.
+ * Returns the reason of a failed fetch, which Node hides in a chain of causes (refused, no such
+ * host, reset).
  */
 export function networkReason(error: unknown): string {
   const reasons: string[] = [];
@@ -44,7 +46,9 @@ export function networkReason(error: unknown): string {
   return reasons.join(': ') || String(error);
 }
 
-/** What HF_TOKEN allows; sent to the hub alone, never to where it redirects. */
+/**
+ * Returns the authorization header from HF_TOKEN; sent only to the hub, never to a redirect target.
+ */
 export function authorization(url: URL): Record<string, string> {
   const token = process.env.HF_TOKEN;
   return token && url.origin === new URL(hubEndpoint()).origin
@@ -92,7 +96,7 @@ function statusMessage(url: string, status: number): string {
 }
 
 /**
- * The first bytes and the headers of a file, redirects followed.
+ * Reads the first bytes and the headers of a file, following redirects.
  * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
  */
 export async function probeFile(address: string, signal?: AbortSignal): Promise<RemoteFile> {
@@ -167,7 +171,7 @@ async function requireMagic(address: string, response: Response): Promise<void> 
 }
 
 /**
- * The file that the hub holds for a quantisation of a repository.
+ * Returns the hub's file for a quantisation of a repository.
  * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
  */
 export async function hubFileOfTag(

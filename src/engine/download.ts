@@ -18,7 +18,7 @@ import { splitParts, type RemoteModel } from './model-location.js';
 
 export interface DownloadProgress {
   readonly downloadedBytes: number;
-  /** null where the server does not tell. */
+  /** Total size; null if the server does not report it. */
   readonly totalBytes: number | null;
   /** `waiting`: another process is fetching the same file. */
   readonly phase: 'waiting' | 'downloading' | 'checking';
@@ -27,7 +27,7 @@ export interface DownloadProgress {
 export interface DownloadOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
-  /** Milliseconds without a new byte after which the server counts as gone. */
+  /** Milliseconds without a new byte after which the download fails. */
   readonly stallMs?: number;
 }
 
@@ -165,8 +165,8 @@ async function requireSpace(
 }
 
 /**
- * Where the bytes of a response belong: after what is there, or from the start where the server
- * sends the whole file.
+ * Returns where the bytes of a response belong: after the existing ones, or at the start if the
+ * server sends the whole file.
  */
 function startOf(response: Response, file: RemoteFile, have: number): number {
   if (response.status !== 206) return 0;

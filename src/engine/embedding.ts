@@ -1,4 +1,4 @@
-/** Texts as vectors: what `Model.embed` is asked for and gives. */
+/** Embeddings of texts: options and results of `Model.embed`. */
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -11,13 +11,13 @@ import { contextOf, withContextRemedy, type ContextLimits } from './context-over
 import { withJson } from './json-form.js';
 
 /**
- * One row and one number a text, in the order of the texts. JSON.stringify writes the rows as
+ * One row and one token count per text, in the order of the texts. JSON.stringify writes rows as
  * lists.
  */
 export interface Embeddings {
-  /** Unit vectors, [d_model]: the product of two is the cosine of their angle. */
+  /** Unit vectors, [d_model]; the dot product of two is the cosine of their angle. */
   readonly rows: readonly Float32Array[];
-  /** Tokens that were evaluated, BOS included. */
+  /** Number of evaluated tokens per text, BOS included. */
   readonly tokens: readonly number[];
 }
 
@@ -29,13 +29,13 @@ const textOrIds = z
   .pipe(z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds]));
 const embedTexts = bounded(z.array(textOrIds));
 const embedOptions = z.strictObject({
-  /** For this call only: an adapter, or null for the bare base. The model's own where absent. */
+  /** Adapter for this call only; null: the bare base model. Default: the model's own adapter. */
   adapter: adapterOption,
   signal: abortSignal.optional(),
 });
 export type EmbedOptions = z.input<typeof embedOptions>;
 
-/** What embedding needs of its model. */
+/** Parts of a model that embedding needs. */
 export interface EmbeddingModel {
   readonly addon: Addon;
   readonly native: NativeModel;
@@ -45,8 +45,8 @@ export interface EmbeddingModel {
 }
 
 /**
- * One call of the engine a text, so that what else the model is asked for runs between two of them.
- * The adapter stays until the last one, whatever becomes of the caller's handle.
+ * Embeds each text in its own call of the engine, so that other requests run between two of them.
+ * The adapter stays loaded until the last one, whatever happens to the caller's handle.
  */
 export async function embedEach(
   texts: readonly (string | TokenIds)[],

@@ -35,18 +35,19 @@ export const tokenIds = z
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
   .pipe(copied(types.isInt32Array, Int32Array));
 
-/** In the place of zod's words where what should be an object of this form is none. */
+/** Error text for a value that is not an object of this form. */
 const formed = (form: string) => ({
   error: ({ code }: z.core.$ZodRawIssue) =>
     code === 'invalid_type' ? `must be an object: ${form}` : undefined,
 });
 
 /**
- * A prompt: what the user says, or chat messages, rendered by the model's template with a
- * generation prompt; a text that the model continues, without a template; or token ids as they are.
+ * A prompt: a user message or chat messages, which the model's template renders with a generation
+ * prompt; a text, which the model continues without a template; or token ids, which are used as
+ * they are.
  */
 const promptFields = {
-  /** Short for one message of the user. */
+  /** Shorthand for a single user message. */
   prompt: z
     .string({
       error: ({ input }) =>
@@ -57,16 +58,16 @@ const promptFields = {
     .optional(),
   messages: chatMessages.optional(),
   /**
-   * After a BOS where the vocabulary asks for one. The name of a control token is text like any
-   * other.
+   * Text to continue, after a BOS if the vocabulary asks for one. The name of a control token is
+   * plain text.
    */
   text: z.string().optional(),
   tokenIds: tokenIds.optional(),
-  /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
+  /** Name of the prompt, from which the seeds of its samples are derived. Default: its index. */
   id: z.string().optional(),
 };
 
-/** A prompt's content, checked: exactly one of the three. */
+/** Checked content of a prompt: exactly one of the three. */
 export interface PromptContent {
   readonly messages?: readonly MessageInput[] | undefined;
   readonly text?: string | undefined;
@@ -84,7 +85,7 @@ const oneContent = [
   'a prompt has exactly one of prompt, messages, text and tokenIds',
 ] as const;
 
-/** A prompt, or what has one, as chat messages where it is what the user says. */
+/** Replaces a `prompt` with the chat message that it stands for. */
 function asMessages<
   T extends { prompt?: string | undefined; messages?: readonly MessageInput[] | undefined },
 >({ prompt, ...rest }: T): Omit<T, 'prompt'> {
@@ -94,42 +95,43 @@ function asMessages<
 const promptSchema = z
   .strictObject({
     ...promptFields,
-    /** One 64-bit seed a sample, instead of derived ones. */
+    /** One 64-bit seed per sample, instead of derived seeds. */
     seeds: bounded(z.array(seed)).optional(),
   })
   .refine(...oneContent)
   .transform(asMessages);
 export type Prompt = z.input<typeof promptSchema>;
 
-/** What Model.generate makes of one of its prompts. */
+/** Returns a prompt of Model.generate in its full form. */
 export const namedPrompt = (prompt: Prompt | string): Omit<Prompt, 'prompt'> =>
   asMessages(typeof prompt === 'string' ? { prompt } : prompt);
 
 const penalty = singleOrZero.min(-2).max(2).default(0);
 
 const samplingSettings = z.strictObject({
-  /** 0 takes the most likely token. Default 1. */
+  /** Softmax temperature; 0 picks the most likely token. Default 1. */
   temperature: singleOrZero.min(0).max(1000).default(1),
-  /** 0: off. Default 0. */
+  /** Number of most likely tokens to sample from; 0: off. Default 0. */
   topK: z.int().min(0).max(INT32_MAX).default(0),
-  /** In [0, 1]; 1: off, 0: the most likely token alone. Default 1. */
+  /** Nucleus probability in [0, 1]; 1: off, 0: only the most likely token. Default 1. */
   topP: singleOrZero.min(0).max(1).default(1),
-  /** In [0, 1]; 0: off. Default 0. */
+  /** Minimum probability relative to the most likely token, in [0, 1]; 0: off. Default 0. */
   minP: singleOrZero.min(0).max(1).default(0),
-  /** Above 0; 1: off. Default 1. Applies to the last `repeatWindow` tokens, prompt included. */
+  /** Penalty on the last `repeatWindow` tokens, prompt included; above 0, 1: off. Default 1. */
   repeatPenalty: single.gt(0).max(1000).default(1),
-  /** Default 64. */
+  /** Number of tokens that the repeat penalty looks back over. Default 64. */
   repeatWindow: z.int().min(0).max(1_000_000).default(64),
   /**
-   * Taken from the logit of every token that this reply has already. In [-2, 2]; 0: off. Default 0.
+   * Subtracted from the logit of every token that the reply already contains. In [-2, 2]; 0: off.
+   * Default 0.
    */
   presencePenalty: penalty,
   /**
-   * Taken from a token's logit for each time that this reply has it already. In [-2, 2]; 0: off.
-   * Default 0.
+   * Subtracted from a token's logit once for each time that the reply contains it. In [-2, 2]; 0:
+   * off. Default 0.
    */
   frequencyPenalty: penalty,
-  /** Added to the logits of tokens, by their ids; each in [-100, 100]. */
+  /** Added to the logits of tokens, by token id; each in [-100, 100]. */
   logitBias: (
     z.record(
       z.string().regex(/^\d{1,9}$/, 'expected a token id'),
@@ -138,40 +140,38 @@ const samplingSettings = z.strictObject({
   )
     .default({})
     .transform((biases) => Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const)),
-  /** 64-bit seed of the request, from which each sample's seed is derived. Default 0. */
+  /** 64-bit seed of the request, from which the seed of each sample is derived. Default 0. */
   seed: seed.default(0n),
 });
 export type SamplingSettings = z.input<typeof samplingSettings>;
 
-/** How a reply is sampled, and when it ends. */
+/** Settings of how a reply is sampled and when it ends. */
 const replyFields = {
   /**
    * Transformations apply in this order: logit bias, repeat penalty, frequency and presence
    * penalties, grammar and `minTokens`, temperature, top-k, top-p, min-p.
    */
   sampling: samplingSettings.prefault({}),
-  /** Per sample. Default 256. */
+  /** Maximum number of tokens per sample. Default 256. */
   maxTokens: z.int().min(1).max(INT32_MAX).default(256),
   /**
-   * No end-of-turn token, stop token or stop string ends the reply before it has so many tokens;
-   * only a grammar whose document is whole does. Default 0.
+   * Minimum number of tokens before an end-of-turn token, stop token or stop string can end the
+   * reply. A grammar whose document is complete still ends it. Default 0.
    */
   minTokens: z.int().min(0).max(INT32_MAX).default(0),
-  /** With each token, so many of the most likely ones; at most 20. Default 0. */
+  /** Number of most likely tokens to return with each token, at most 20. Default 0. */
   topLogprobs: z.int().min(0).max(20).default(0),
-  /** Text before the first of these is kept. */
+  /** Stop strings; the reply is the text before the first of them. */
   stop: bounded(z.array(z.string().min(1))).default([]),
   stopTokens: bounded(z.array(z.int().min(0).max(INT32_MAX))).default([]),
-  /**
-   * From this text on, `stop` and `stopTokens` end nothing. Absent, or empty: they hold everywhere.
-   */
+  /** Text after which `stop` and `stopTokens` no longer apply. Default '': they always apply. */
   stopBefore: z.string().default(''),
-  /** Go on after an end-of-sequence or end-of-turn token. Default false. */
+  /** Continue after an end-of-sequence or end-of-turn token. Default false. */
   ignoreEndOfSequence: z.boolean().default(false),
   /** GBNF; its start rule is `root`. */
   grammar: z.string().min(1).optional(),
   /**
-   * Every complete answer is a document of it; a schema that a grammar cannot keep is
+   * JSON Schema that every complete reply follows. A schema that a grammar cannot enforce is
    * GRAMMAR_INVALID (docs/commands/generate.md).
    */
   jsonSchema: z
@@ -180,9 +180,9 @@ const replyFields = {
       'expected a JSON Schema',
     )
     .optional(),
-  /** For this request only: an adapter, or null for the bare base. The model's own where absent. */
+  /** Adapter for this request only; null: the bare base model. Default: the model's own adapter. */
   adapter: adapterOption,
-  /** Default 1. */
+  /** Factor on the adapter's output. Default 1. */
   adapterScale: single.default(1),
   signal: abortSignal.optional(),
 };
@@ -205,8 +205,8 @@ const requestSchema = z
     {
       ...replyFields,
       /**
-       * Each has exactly one of `prompt`, `messages`, `text` and `tokenIds`; a string is short for
-       * `{ prompt }`.
+       * Prompts, each with exactly one of `prompt`, `messages`, `text` and `tokenIds`. A string is
+       * shorthand for `{ prompt }`.
        */
       prompts: bounded(
         z.array(
@@ -216,14 +216,14 @@ const requestSchema = z
           ),
         ),
       ),
-      /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
+      /** Number of samples per prompt; a prompt with `seeds` has one per seed. Default 1. */
       samples: z.int().min(0).max(1_000_000).default(1),
-      /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
+      /** Layer whose input (the residual stream) is captured, for the trainer's boundary cache. */
       captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
       /**
-       * Sequences in the running batch. Default 64, maximum 253. Each has keys and values of its
-       * own, room for the longest prompt and `maxTokens`: fewer run where the model's
-       * `contextTokens` hold fewer of them.
+       * Number of sequences in the running batch. Default 64, maximum 253. Each has its own keys
+       * and values, with room for the longest prompt and `maxTokens`. Fewer run if the model's
+       * `contextTokens` cannot hold that many.
        */
       maxSequences: z.int().min(1).max(253).default(64),
       onProgress: callback<(progress: GenerationProgress) => void>().optional(),
@@ -241,22 +241,25 @@ const batchRequestSchema = z
       ...promptFields,
       ...replyFields,
       /**
-       * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or
-       * 'stop' the reply, with finish 'length', where the context is full. Default 'refuse'.
+       * What to do if prompt and `maxTokens` exceed the context: 'refuse' with CONTEXT_OVERFLOW, or
+       * 'stop' the reply with finish 'length' when the context is full. Default 'refuse'.
        */
       whenContextFull: z.enum(['refuse', 'stop']).default('refuse'),
       /**
-       * The same tokens and log-probabilities, bit for bit, whatever else runs: those of
-       * `Model.generate` for one sample of the same prompt, `id` and seed on a model with
-       * `fixedThreads`. Such replies run one after the other, each in a batch of its own. Default
-       * false.
+       * Return the same tokens and log-probabilities, bit for bit, whatever else is running: those
+       * of `Model.generate` for one sample of the same prompt, `id` and seed on a model with
+       * `fixedThreads`. Such replies run one after the other, each in its own batch. Default false.
        */
       deterministic: z.boolean().default(false),
-      /** Requests find kept prefixes of their own partition alone. Default ''. */
+      /**
+       * Partition of the prefix cache; a request reuses only prefixes of its own partition. Default
+       * ''.
+       */
       cachePartition: z.string().default(''),
       /**
-       * Where there is not room for all, a lower one runs first: one that runs already pauses for
-       * it, and its tokens go on from there later. Of the same rank, whoever came first. Default 0.
+       * Priority if there is not room for all requests: a lower rank runs first. A running reply of
+       * a higher rank pauses and continues later. Within a rank, the earlier request runs first.
+       * Default 0.
        */
       rank: z.int().min(0).max(INT32_MAX).default(0),
     },
@@ -267,12 +270,13 @@ const batchRequestSchema = z
   .refine(...roomForLeast)
   .transform(asMessages);
 /**
- * One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`.
+ * One prompt and the settings of its reply; exactly one of `prompt`, `messages`, `text` and
+ * `tokenIds`.
  */
 export type BatchRequest = z.input<typeof batchRequestSchema>;
 export type CheckedBatchRequest = z.output<typeof batchRequestSchema>;
 
-/** What the addon is told of how to reply. @throws IsoproError GRAMMAR_INVALID */
+/** Returns the reply settings in the form of the addon. @throws IsoproError GRAMMAR_INVALID */
 export function nativeReplySettings(
   request: Omit<CheckedRequest, 'prompts' | 'samples' | 'maxSequences'>,
 ): NativeReplySettings {

@@ -53,17 +53,14 @@ export interface Rollout {
    */
   readonly topLogprobs?: readonly (readonly TokenChance[])[];
   readonly finish: 'stop' | 'length' | 'aborted';
-  /**
-   * Of its draws, 64 bits in decimal digits: a form that JSON takes, and that a request takes
-   * again.
-   */
+  /** Seed of its draws, 64 bits in decimal digits, a form that JSON and requests accept. */
   readonly seed: string;
   /** SHA-256 of the adapter that was active, or null. */
   readonly adapterId: string | null;
   readonly boundary: CapturedBoundary | null;
 }
 
-/** What a generation needs of its model. */
+/** Parts of a model that a generation needs. */
 export interface GenerationContext {
   readonly addon: Addon;
   readonly native: NativeModel;
@@ -75,7 +72,7 @@ export interface GenerationContext {
   readonly modelHash: string;
 }
 
-/** What was sampled, by the names of a reply. */
+/** Returns the sampled tokens under the names of a reply. */
 export const tokensOf = (said: NativeText) => ({
   tokenIds: said.tokens,
   text: said.text,

@@ -11,8 +11,8 @@ import { sha256, writeFileAtomically } from './atomic-file.js';
 import { abortSignal, callback, checked } from './argument-check.js';
 
 /**
- * What matrices can be written as. Norms and biases stay as they are; rows that are not whole
- * blocks of the type become f16.
+ * Types of the written matrices. Norms and biases are not converted; rows that are not whole blocks
+ * of the type become f16.
  */
 export const MODEL_TYPES = [
   'f32',
@@ -28,7 +28,7 @@ export const MODEL_TYPES = [
 export type ModelType = (typeof MODEL_TYPES)[number];
 
 export interface WrittenModel {
-  /** Of the file, in hexadecimal. */
+  /** SHA-256 of the file, in hexadecimal. */
   readonly sha256: string;
   readonly bytes: number;
   /** Number of tensors of each type, by ggml's names. */
@@ -36,10 +36,10 @@ export interface WrittenModel {
 }
 
 export const exportModelOptions = z.strictObject({
-  /** Default 'f16'. */
+  /** Type of the matrices. Default 'f16'. */
   type: z.enum(MODEL_TYPES).default('f16'),
   signal: abortSignal.optional(),
-  /** Bytes written and in all. */
+  /** Called with the bytes written so far and in total. */
   onProgress: callback<(written: number, total: number) => void>().optional(),
 });
 export type ExportModelOptions = z.input<typeof exportModelOptions>;

@@ -26,14 +26,14 @@ export { EMBEDDED_MODEL, MODEL_ALIASES } from './model-aliases.js';
 export interface ResolveModelOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
-  /** Fetch the model if it is not in the cache. Default true. */
+  /** Download the model if it is not in the cache. Default true. */
   readonly download?: boolean;
 }
 
 export interface ResolvedModel {
   /** Absolute path of the GGUF file; of a model in several parts, of the first. */
   readonly path: string;
-  /** Where it was fetched from, now or earlier; null for a file of the user's own. */
+  /** URL that the file was downloaded from, now or earlier; null for the user's own file. */
   readonly url: string | null;
 }
 
@@ -45,7 +45,7 @@ async function isFile(file: string): Promise<boolean> {
 }
 
 /**
- * The file of a model, downloaded into the cache where it is not there yet.
+ * Returns the file of a model, and downloads it if it is not in the cache.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, INVALID_ARGUMENT, ABORTED
  */
 export async function resolveModel(
@@ -157,7 +157,7 @@ export interface CachedModel {
   /** The alias under which the file can be loaded, or null. */
   readonly alias: string | null;
   readonly path: string;
-  /** Of all parts. */
+  /** Size of all parts. */
   readonly bytes: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Where a model comes from and where it lies on this machine: aliases, hf: and http(s): URIs, the
- * cache folder.
+ * Origin of a model and its place on this machine: aliases, hf: and http(s): URIs, the cache
+ * folder.
  */
 import { hash } from 'node:crypto';
 import { homedir } from 'node:os';
@@ -8,7 +8,7 @@ import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { MODEL_ALIASES } from './model-aliases.js';
 
-/** A model that is fetched once and then lies in the cache. */
+/** A model that is downloaded once and then kept in the cache. */
 export interface RemoteModel {
   /** The alias or URI that was asked for. */
   readonly name: string;
@@ -19,7 +19,7 @@ export interface RemoteModel {
 }
 
 /**
- * An hf: URI that names a quantisation (`hf:owner/repository:Q4_K_M`); the hub tells which file
+ * An hf: URI that names a quantisation (`hf:owner/repository:Q4_K_M`); the hub knows which file
  * that is.
  */
 export interface TaggedModel {
@@ -30,7 +30,7 @@ export interface TaggedModel {
 }
 
 /**
- * The folder that holds everything isopro-native keeps between runs: ISOPRO_HOME, else the
+ * Returns the folder of everything that isopro-native keeps between runs: ISOPRO_HOME, else the
  * operating system's cache folder (XDG_CACHE_HOME or ~/.cache; ~/Library/Caches; %LOCALAPPDATA%).
  */
 export function homeFolder(
@@ -55,8 +55,8 @@ export function modelsFolder(): string {
 }
 
 /**
- * The hub, or the mirror that HF_ENDPOINT or MODEL_ENDPOINT names, as in llama.cpp and
- * node-llama-cpp.
+ * Returns the URL of the hub, or of the mirror in HF_ENDPOINT or MODEL_ENDPOINT, as in llama.cpp
+ * and node-llama-cpp.
  */
 export function hubEndpoint(env: NodeJS.ProcessEnv = process.env): string {
   const endpoint = env.MODEL_ENDPOINT ?? env.HF_ENDPOINT ?? 'https://huggingface.co/';

@@ -48,9 +48,9 @@ import {
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
 
-/** What a model thinks of a token at its place. */
+/** Log-probability and rank of a token at its position, with the most likely alternatives. */
 export interface TokenAlternatives extends TokenChance {
-  /** How many tokens are at least as likely, this one included: 1 for the most likely. */
+  /** Number of tokens that are at least as likely, this one included: 1 for the most likely. */
   readonly rank: number;
   /** The most likely ones, most likely first. */
   readonly top: readonly TokenChance[];
@@ -79,7 +79,7 @@ const GIBIBYTE = 2 ** 30;
 export const MOST_CELLS = 2 ** 26;
 
 export const loadOptions = z.strictObject({
-  /** Threads of decoding and sampling. Default: the physical cores. */
+  /** Number of threads for decoding and sampling. Default: the physical cores. */
   threads: z.int().min(1).max(1024).optional(),
   /**
    * Results of this many threads. By default fewer compute while other processes hold the cores,
@@ -88,11 +88,11 @@ export const loadOptions = z.strictObject({
    * Default false.
    */
   fixedThreads: z.boolean().default(false),
-  /** Layers on the GPU. Default: all on Apple silicon, none elsewhere. */
+  /** Number of layers on the GPU. Default: all on Apple silicon, none elsewhere. */
   gpuLayers: z.int().min(0).max(100_000).optional(),
   /**
-   * Tokens of KV cache over all live sequences: an upper bound, allocated as requests need it.
-   * Default: what fits into 1 GiB, at least 4096.
+   * Maximum number of tokens in the KV cache over all live sequences, allocated as requests need
+   * it. Default: what fits into 1 GiB, at least 4096.
    */
   contextTokens: z.int().min(1).max(MOST_CELLS).optional(),
   /**
@@ -251,7 +251,7 @@ export class Model {
     return this.#adapter?.id ?? null;
   }
 
-  /** Identifies the prompt template and its renderer. */
+  /** Id of the prompt template and its renderer. */
   get rendererId(): string {
     return this.#renderer.rendererId;
   }
@@ -324,8 +324,7 @@ export class Model {
   }
 
   /**
-   * How a conversation goes on after a reply that ended by itself: the ids between its end token
-   * and the next reply.
+   * Returns the token ids between the end token of a reply that ended by itself and the next reply.
    * @param before the messages up to the reply
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
@@ -372,7 +371,10 @@ export class Model {
     return addBos && bos >= 0 ? joined([Int32Array.of(bos), ids!]) : ids!;
   }
 
-  /** Token ids of a text, without BOS. Control tokens are recognised only with `parseControl`. */
+  /**
+   * Returns the token ids of a text, without BOS. Control tokens are recognised only with
+   * `parseControl`.
+   */
   tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
     const valid = checked(z.string(), text, 'text');
     return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
@@ -391,14 +393,15 @@ export class Model {
     return { contextTokens: this.contextTokens, trainedContext: this.info.trainedContext };
   }
 
-  /** Text of token ids; control tokens are written out only with `withControl`. */
+  /** Returns the text of token ids. Control tokens are written out only with `withControl`. */
   detokenize(ids: TokenIds, options: { withControl?: boolean } = {}): string {
     const valid = checked(tokenIds, ids, 'ids');
     return this.#run(() => this.#native.detokenize(valid, options.withControl ?? false));
   }
 
   /**
-   * Of one token, control tokens written out; one that is a part of a character has no text.
+   * Returns the bytes of one token, with control tokens written out. A token that is part of a
+   * character has bytes but no text.
    * @throws IsoproError INVALID_ARGUMENT
    */
   bytesOf(id: number): Uint8Array {
@@ -622,7 +625,7 @@ export class Model {
   }
 
   /**
-   * Makes an adapter the model's own, or none; the next call uses it.
+   * Sets the model's own adapter, or removes it with null. It applies from the next call on.
    * @throws IsoproError ADAPTER_MISMATCH, OBJECT_DISPOSED
    */
   async setAdapter(adapter: Adapter | null, scale = 1): Promise<void> {
@@ -631,12 +634,14 @@ export class Model {
     this.#adapter = adapter;
   }
 
-  /** Frees KV cache and compute buffers until the next call needs them; the weights stay. */
+  /**
+   * Frees the KV cache and compute buffers until the next call needs them. The weights stay loaded.
+   */
   releaseContext(): Promise<void> {
     return settled(this.#native.releaseContext());
   }
 
-  /** Cancels what runs and frees everything; harmless when repeated. */
+  /** Cancels running calls and frees everything. Safe to call repeatedly. */
   dispose(): Promise<void> {
     this.#disposal ??= settled(this.#native.dispose());
     return this.#disposal;

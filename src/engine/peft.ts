@@ -150,7 +150,7 @@ export function peftTensors(modules: readonly AdapterModule[], shape: ModelShape
   });
 }
 
-/** Whether the path is that of a folder, the form in which PEFT keeps adapters. */
+/** Tests whether the path is a folder, the form in which PEFT stores adapters. */
 export async function isPeft(adapter: string): Promise<boolean> {
   return stat(adapter).then(
     (status) => status.isDirectory(),

@@ -27,13 +27,13 @@ const line = members({
 );
 
 /**
- * How a `prompt` is put to the model: as a user message, after a system message where one is given,
- * or as a text that it continues.
+ * Form of a `prompt`: a user message, after a system message if one is given, or a text that the
+ * model continues.
  */
 export interface PromptForm {
   readonly system?: string | undefined;
   readonly raw?: boolean;
-  /** Stands before the user's message, after the system's. */
+  /** Messages between the system message and the user message. */
   readonly before?: readonly ChatMessage[] | undefined;
 }
 

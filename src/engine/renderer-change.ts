@@ -1,14 +1,14 @@
-/** Why prompts that a renderer wrote are not those that it writes now. */
+/** Explanation of why earlier prompts differ from those that the renderer writes now. */
 
 export interface RendererIds {
   readonly rendererId: string;
-  /** Before it was corrected; null where that changed nothing. */
+  /** Id before the renderer was corrected; null if that changed nothing. */
   readonly formerRendererId: string | null;
 }
 
 const short = (id: string): string => `${id.slice(0, 12)}…`;
 
-/** null: prompts of then are those of now. @param before the id that was written down then */
+/** Returns why earlier prompts differ, or null if they do not. @param before the recorded id */
 export function rendererChange(
   before: string,
   { rendererId, formerRendererId }: RendererIds,

@@ -1,4 +1,4 @@
-/** The batch of a model that requests join and leave while it runs. */
+/** A running batch of a model, which requests join and leave. */
 import { given } from '../given.js';
 import { deriveSeed } from '../random.js';
 import type { Adapter } from './adapter.js';
@@ -37,19 +37,20 @@ export interface BatchReply
 
 export interface BatchToken {
   readonly tokenId: number;
-  /** As in `Rollout.logprobs` and `Rollout.sampledLogprobs`. */
+  /** Log-probabilities as in `Rollout.logprobs` and `Rollout.sampledLogprobs`. */
   readonly logprob: number;
   readonly sampledLogprob: number;
   /** As in `Rollout.topLogprobs`. */
   readonly topLogprobs?: readonly TokenChance[];
   /**
-   * What the reply's text has grown by, often nothing: what may turn out to begin a stop string,
-   * and the part of a character, come with a later token. All of them joined are the text.
+   * Text that this token adds to the reply, often none: a possible start of a stop string and an
+   * incomplete character come with a later token. The texts of all tokens together are the reply's
+   * text.
    */
   readonly text: string;
 }
 
-/** What a batch needs of its model. */
+/** Parts of a model that a batch needs. */
 export interface BatchModel {
   readonly addon: Addon;
   readonly native: NativeModel;
@@ -59,7 +60,7 @@ export interface BatchModel {
 
 export interface StartedReply {
   readonly reply: Promise<BatchReply>;
-  /** Ends it with ABORTED before the next step. */
+  /** Ends the reply with ABORTED before the next step. */
   cancel(): void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a model file is good for, from its header alone: whether it can be run, trained and chatted
- * with, and what will not work.
+ * Suitability of a model file, from its header alone: whether it can be run, trained and chatted
+ * with, and what does not work.
  */
 import { IsoproError } from '../errors.js';
 import type { ModelInspection } from './inspect.js';
@@ -13,9 +13,9 @@ import { PromptRenderer, type ChatMessage } from './prompt-renderer.js';
  */
 export type Chat = {
   readonly template: 'own' | 'none' | 'invalid';
-  /** Why it cannot be rendered. */
+  /** Reason why it cannot be rendered. */
   readonly problem: string | null;
-  /** Whether it writes a system message, and does not refuse it or leave it out. */
+  /** True if it writes a system message instead of refusing or omitting it. */
   readonly system: boolean;
   /** Token ids that the file names as an answer's end. */
   readonly ends: readonly number[];
@@ -23,13 +23,13 @@ export type Chat = {
 
 export interface Suitability {
   readonly chat: Chat;
-  /** Of an adapter of the default rank on every matrix of every layer. */
+  /** Size of an adapter of the default rank on every matrix of every layer. */
   readonly adapter: {
     readonly rank: number;
     readonly parameters: number /** With gradient and optimiser. */;
     readonly bytes: number;
   };
-  /** What will not work, or not as one might think, in sentences. */
+  /** Cautions about what does not work or works differently than expected, in sentences. */
   readonly cautions: readonly string[];
 }
 

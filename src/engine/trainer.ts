@@ -127,12 +127,12 @@ export class Trainer {
     this.#info = info;
   }
 
-  /** Of the last step; undefined before the first. */
+  /** Statistics of the last step; undefined before the first. */
   get stats(): StepStatistics | undefined {
     return this.#stats;
   }
 
-  /** Shape of model and adapter; `steps` counts updates. */
+  /** Shape of the model and the adapter; `steps` counts updates. */
   get info(): Readonly<NativeTrainerInfo> {
     return this.#info;
   }
@@ -142,7 +142,7 @@ export class Trainer {
     return settled(this.#native.times());
   }
 
-  /** SHA-256 of the model file. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
+  /** Returns the SHA-256 of the model file. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
   modelHash(): Promise<string> {
     return (this.#hash ??= this.#computeHash().catch((error: unknown) => {
       this.#hash = undefined;
@@ -163,7 +163,7 @@ export class Trainer {
     return stats;
   }
 
-  /** What `step` would measure, without an update. @throws as `step` */
+  /** Measures what `step` would measure, without an update. @throws as `step` */
   differentiate(
     batch: readonly TrainSequence[],
     request: StepRequest = {},
@@ -245,7 +245,7 @@ export class Trainer {
     return rows.map((values) => ({ layer, modelHash, rows: values }));
   }
 
-  /** New directions with B = 0: the function stays. @throws IsoproError INVALID_ARGUMENT */
+  /** Adds directions with B = 0, which keeps the function. @throws IsoproError INVALID_ARGUMENT */
   raiseRank(module: string, rank: number): Promise<void> {
     return this.#edit({ kind: 'raiseRank', module, rank: checked(z.int(), rank, 'rank') });
   }
@@ -276,7 +276,7 @@ export class Trainer {
   }
 
   /**
-   * Draws directions anew: their contribution is dropped, their moments and counters restart.
+   * Draws directions again: their contribution is dropped and their moments and counters restart.
    * @throws IsoproError INVALID_ARGUMENT
    */
   recycleDirections(module: string, directions: readonly number[]): Promise<void> {
@@ -290,14 +290,14 @@ export class Trainer {
   }
 
   /**
-   * A times `factor`, B divided by it: the function stays, gradients change.
+   * Multiplies A by `factor` and divides B by it: the function stays, but gradients change.
    * @throws IsoproError INVALID_ARGUMENT
    */
   rebalance(module: string, factor: number): Promise<void> {
     return this.#edit({ kind: 'rebalance', module, factor: checked(single, factor, 'factor') });
   }
 
-  /** s times `factor`, B divided by it. @throws IsoproError INVALID_ARGUMENT */
+  /** Multiplies s by `factor` and divides B by it. @throws IsoproError INVALID_ARGUMENT */
   rescale(module: string, factor: number): Promise<void> {
     return this.#edit({ kind: 'rescale', module, factor: checked(single, factor, 'factor') });
   }
@@ -308,7 +308,7 @@ export class Trainer {
   }
 
   /**
-   * Base learning rate and clipping norm of the next steps, and Adam's epsilon where it is given.
+   * Sets the base learning rate and clipping norm of the next steps, and Adam's epsilon if given.
    * None of them is part of a snapshot.
    */
   setOptimiser(settings: {
@@ -329,8 +329,8 @@ export class Trainer {
   }
 
   /**
-   * Everything that the next step depends on besides model, data and options; rollbackTo takes it
-   * back exactly.
+   * Returns everything that the next step depends on, except model, data and options; rollbackTo
+   * restores it exactly.
    */
   snapshot(): Promise<Uint8Array> {
     return settled(this.#native.state());
@@ -466,14 +466,14 @@ export class Trainer {
   }
 
   /**
-   * Frees what a step keeps for the next one, which allocates it anew.
+   * Frees the buffers that a step keeps for the next one, which then allocates them again.
    * @throws IsoproError OBJECT_DISPOSED
    */
   releaseBuffers(): Promise<void> {
     return settled(this.#native.releaseBuffers());
   }
 
-  /** Cancels what runs and frees everything; harmless when repeated. */
+  /** Cancels running calls and frees everything. Safe to call repeatedly. */
   dispose(): Promise<void> {
     this.#disposal ??= settled(this.#native.dispose());
     return this.#disposal;

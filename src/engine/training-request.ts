@@ -1,6 +1,4 @@
-/**
- * What a trainer and its calls take: fields, limits and defaults, checked once where they enter.
- */
+/** Options of a trainer and of its calls: fields, limits and defaults, checked once on entry. */
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -20,9 +18,9 @@ const rank = z.int().min(1).max(4096);
 export const target = z.enum(LORA_TARGETS);
 
 const lora = z.strictObject({
-  /** Default: all seven. */
+  /** Adapted linear maps of a block. Default: all seven. */
   targets: bounded(z.array(target).min(1)).default([...LORA_TARGETS]),
-  /** 'all', the top n layers, or layer numbers. Default 'all'. */
+  /** Adapted layers: 'all', the top n, or a list of layer numbers. Default 'all'. */
   layers: z
     .union([
       z.literal('all'),
@@ -30,21 +28,21 @@ const lora = z.strictObject({
       bounded(z.array(z.int().min(0)).min(1)),
     ])
     .default('all'),
-  /** For all targets, or for each. Default 8. */
+  /** Rank of all targets, or by target. Default 8. */
   rank: z.union([rank, z.partialRecord(target, rank)]).default(8),
-  /** The scale of a module is alpha / rank, or alpha / sqrt(rank) with rsLoRA. Default 16. */
+  /** Numerator of a module's scale: alpha / rank, or alpha / sqrt(rank) with rsLoRA. Default 16. */
   alpha: positive.max(1e6).default(16),
-  /** Rank-stabilised scale (Kalajdzievski 2023). Default false. */
+  /** Use the rank-stabilised scale (Kalajdzievski 2023). Default false. */
   rankStabilised: z.boolean().default(false),
-  /** Of the input of A, in [0, 1). Default 0. */
+  /** Dropout on the input of A, in [0, 1). Default 0. */
   dropout: fraction.default(0),
 });
 export type LoraSettings = z.input<typeof lora>;
 
 const optimiser = z.strictObject({
-  /** Of Adam, after the warm-up and before `schedule`. Default 2e-4. */
+  /** Learning rate of Adam after the warm-up, before `schedule` applies. Default 2e-4. */
   learningRate: single.min(0).max(10).default(2e-4),
-  /** LoRA+ (Hayou et al. 2024): learning rate of B over that of A. Default 1. */
+  /** Learning rate of B divided by that of A (LoRA+, Hayou et al. 2024). Default 1. */
   factorB: positive.max(1e4).default(1),
   /** Decay of the first moment, in [0, 1). Default 0.9. */
   beta1: fraction.default(0.9),
@@ -53,31 +51,30 @@ const optimiser = z.strictObject({
   /** Added to the root of the corrected second moment. Default 1e-8. */
   epsilon: positive.default(1e-8),
   /**
-   * Decoupled: each step multiplies a matrix by 1 - its own learning rate x this; norms and biases
-   * are left alone. Default 0.
+   * Decoupled weight decay: each step multiplies a matrix by 1 - learning rate x weightDecay. Norms
+   * and biases are not decayed. Default 0.
    */
   weightDecay: single.min(0).max(10).default(0),
   /**
-   * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly:
-   * without the 1e-6 that PyTorch's clip_grad_norm_ adds to the norm. 0: never. Default 1.
+   * Largest global gradient norm. Larger gradients are multiplied by exactly maxNorm / norm,
+   * without the 1e-6 that PyTorch's clip_grad_norm_ adds to the norm. 0: no clipping. Default 1.
    */
   maxNorm: single.min(0).default(1),
   /**
-   * Course of the learning rate after the warm-up: it stays, falls in a line, or falls along half a
-   * cosine. Default 'constant'.
+   * Learning-rate schedule after the warm-up: constant, linear decay, or decay along half a cosine.
+   * Default 'constant'.
    */
   schedule: z.enum(['constant', 'linear', 'cosine']).default('constant'),
   /**
-   * Step n of the first so many takes n / warmupSteps of the learning rate; the last of them takes
-   * all of it. Default 0.
+   * Number of linear warm-up steps: step n uses n / warmupSteps of the learning rate. Default 0.
    */
   warmupSteps: z.int().min(0).default(0),
   /**
-   * The step, warm-up included, at which 'linear' and 'cosine' arrive at `finalFactor`; steps
-   * beyond keep it. They need one above `warmupSteps`. Default 0.
+   * Step, warm-up included, at which 'linear' and 'cosine' reach `finalFactor`; later steps keep
+   * it. Must be greater than `warmupSteps` for these schedules. Default 0.
    */
   totalSteps: z.int().min(0).default(0),
-  /** Part of the learning rate that is left at `totalSteps`, in [0, 1]. Default 0. */
+  /** Fraction of the learning rate that remains at `totalSteps`, in [0, 1]. Default 0. */
   finalFactor: single.min(0).max(1).default(0),
 });
 export type OptimiserSettings = z.input<typeof optimiser>;
@@ -88,26 +85,27 @@ export const trainerOptions = z
     /** Train every weight of an F32 model instead of a LoRA adapter. Default false. */
     allWeights: z.boolean().default(false),
     optimiser: optimiser.prefault({}),
-    /** Of A's first values and of dropout. Default 0. */
+    /** Seed of the initial values of A and of dropout. Default 0. */
     seed: seed.default(0n),
-    /** 0: the physical cores. The result does not depend on it. Default 0. */
+    /** Number of threads; 0: the physical cores. Results do not depend on it. Default 0. */
     threads: z.int().min(0).max(1024).default(0),
     /**
-     * Bytes for activations, gradients and moments, of which activations have 150 MB at least; what
-     * does not fit is recomputed. A micro-batch whose recomputation does not fit either is
-     * INVALID_ARGUMENT, and the message says what would. Default 6e8.
+     * Memory for activations, gradients and moments in bytes, at least 150 MB of it for
+     * activations. Activations that do not fit are recomputed. A micro-batch that does not fit even
+     * with recomputation is INVALID_ARGUMENT, and the message says how many bytes would suffice.
+     * Default 6e8.
      */
     memoryBytes: z.int().min(0).default(600_000_000),
     /**
-     * Sequences are packed, in order, into micro-batches of at most so many tokens, those that are
-     * shared counted once; a longer one is one by itself. Where sequences share so much that it is
-     * cheaper, and `memoryBytes` holds it, twice as many, or four times, and so on. Default 512.
+     * Maximum number of tokens per micro-batch. Sequences are packed in order; shared tokens count
+     * once, and a longer sequence gets its own micro-batch. If sequences share so much that it is
+     * cheaper, and `memoryBytes` allows it, the limit doubles once or more. Default 512.
      */
     microBatchTokens: z.int().min(2).max(1_048_576).default(512),
     /**
-     * Sequences of a micro-batch that begin with the same tokens have that beginning evaluated
-     * once, and its gradients are the sum of theirs: the same but for the order of sums. With
-     * dropout they share its draw. Default true.
+     * Evaluate a common prefix of the sequences of a micro-batch only once and sum its gradients,
+     * which changes only the order of sums. With dropout, the sequences share its draw. Default
+     * true.
      */
     sharePrefixes: z.boolean().default(true),
   })
@@ -124,42 +122,45 @@ export type CheckedTrainerOptions = z.output<typeof trainerOptions>;
 
 const boundary = z.object({
   layer: z.int().min(0),
-  /** SHA-256 of the model file that it came from. */
+  /** SHA-256 of the model file that the rows come from. */
   modelHash: z.string(),
   /** f16 bits, [tokens, d_model]; the last token's row may be missing, as in a rollout's. */
   rows: copied(types.isUint16Array, Uint16Array),
 });
-/**
- * The residual stream that enters `layer`, as captured by `generate` or by
- * `Trainer.captureBoundary`.
- */
+/** Residual stream that enters `layer`, captured by `generate` or by `Trainer.captureBoundary`. */
 export type Boundary = Readonly<z.input<typeof boundary>>;
 
 const floats = copied(types.isFloat32Array, Float32Array);
 const trainSequence = z.object({
   tokenIds: copied(types.isInt32Array, Int32Array),
-  /** 1 where the token is a target, [tokens]; the first token never is. */
+  /** 1 for tokens that are targets, else 0; [tokens]. The first token is never a target. */
   labelMask: copied(types.isUint8Array, Uint8Array),
   /**
-   * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number.
-   * The divisor stays the number of labelled tokens: twice the weight is twice the pull, in a batch
-   * of one sequence too. Default 1.
+   * Factor on the loss, and so on the gradient, of each labelled token; any finite number. The
+   * divisor stays the number of labelled tokens, so doubling the weight doubles the gradient, even
+   * in a batch of one sequence. Default 1.
    */
   weight: single.default(1),
-  /** [tokens]; a step of the policy objective needs them, the likelihood ignores them. */
+  /** Advantages, [tokens]; required by the policy objective, ignored by the likelihood. */
   advantages: floats.optional(),
   /**
-   * Of the policy that sampled, [tokens], at the objective's temperature; absent: the ratio is 1,
-   * and nothing is clipped.
+   * Log-probabilities under the policy that sampled the tokens, [tokens], at the objective's
+   * temperature. If absent, the ratio is 1 and nothing is clipped.
    */
   oldLogprobs: floats.optional(),
-  /** [tokens], of the base model at the objective's temperature; needed with a KL coefficient. */
+  /**
+   * Log-probabilities under the base model, [tokens], at the objective's temperature; required with
+   * a KL coefficient.
+   */
   referenceLogprobs: floats.optional(),
   boundary: boundary.optional(),
 });
-/** Its arrays are copied when a call begins: what becomes of them afterwards does not touch it. */
+/**
+ * One sequence to train on. Its arrays are copied when a call begins; later changes to them have no
+ * effect.
+ */
 export type TrainSequence = Readonly<z.input<typeof trainSequence>>;
-/** Copied. */
+/** A sequence whose arrays are copies. */
 export type TrainSequenceCopy = z.output<typeof trainSequence>;
 export const trainSequences = bounded(z.array(trainSequence));
 
@@ -167,37 +168,34 @@ export const objective = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('likelihood') }),
   z.strictObject({
     kind: z.literal('policy'),
-    /** Of the rollouts: logits are divided by it before the softmax. Default 1. */
+    /** Temperature of the rollouts; logits are divided by it before the softmax. Default 1. */
     temperature: positive.max(100).default(1),
-    /** The ratio is clipped to at least 1 - this, in [0, 1). Default 0.2. */
+    /** The ratio is clipped to at least 1 - clipLow, in [0, 1). Default 0.2. */
     clipLow: fraction.default(0.2),
-    /** And to at most 1 + this. Default 0.2. */
+    /** The ratio is clipped to at most 1 + clipHigh. Default 0.2. */
     clipHigh: single.min(0).default(0.2),
     /** Weight of the k3 estimate of the divergence from the reference. Default 0. */
     klCoefficient: single.min(0).default(0),
   }),
 ]);
-/** What is minimised, per labelled token of the step. Formulas: docs/training.md. */
+/** Loss per labelled token of the step. Formulas: docs/training.md. */
 export type Objective = z.input<typeof objective>;
 
 export const stepRequest = z.strictObject({
-  /** Default {kind: 'likelihood'}. */
+  /** Loss to minimise. Default {kind: 'likelihood'}. */
   objective: objective.prefault({ kind: 'likelihood' }),
-  /**
-   * Number of sequences of each micro-batch, instead of packing by tokens; they add up to the
-   * batch. Default: packed.
-   */
+  /** Number of sequences in each micro-batch, adding up to the batch. Default: packed by tokens. */
   microBatches: bounded(z.array(z.int().min(1))).default([]),
   /**
-   * Sequences that would all be packed into fewer micro-batches are divided evenly into so many:
-   * the noise scale needs two gradients. Default 1.
+   * Minimum number of micro-batches; sequences that would fit into fewer are divided evenly. The
+   * gradient noise scale needs two. Default 1.
    */
   leastMicroBatches: z.int().min(1).default(1),
   signal: abortSignal.optional(),
 });
 export type StepRequest = z.input<typeof stepRequest>;
 
-/** A module that is adapted. */
+/** One adapted module. */
 export interface PlannedTarget {
   readonly layer: number;
   readonly module: LoraTarget;
@@ -206,7 +204,7 @@ export interface PlannedTarget {
   readonly dropout: number;
 }
 
-/** The modules that LoRA settings name, for a model of `layers` layers. */
+/** Returns the modules that the LoRA settings select in a model of `layers` layers. */
 export function planTargets(settings: z.output<typeof lora>, layers: number): PlannedTarget[] {
   const numbers =
     settings.layers === 'all'

@@ -23,7 +23,7 @@ export interface PairLoss {
   readonly loss: number;
   /** d loss / d log p(chosen); that of log p(rejected) is its opposite. */
   readonly slope: number;
-  /** By TRL's names; rewards are beta u. */
+  /** Figures under TRL's names; rewards are beta u. */
   readonly figures: Figures;
 }
 
@@ -53,7 +53,10 @@ export function pairLoss(trained: PairLogprobs, reference: PairLogprobs, beta: n
 const sequencesOf = (pairs: readonly PreferencePair[]) =>
   pairs.flatMap(({ chosen, rejected }) => [chosen, rejected]);
 
-/** Of the model as it stands, or of the base model. @throws as Trainer.evaluate */
+/**
+ * Returns the log-probabilities under the current model, or under the base model.
+ * @throws as Trainer.evaluate
+ */
 export async function pairLogprobs(
   trainer: Trainer,
   pairs: readonly PreferencePair[],
@@ -68,7 +71,10 @@ export async function pairLogprobs(
 
 export type OnReference = (done: number, total: number) => void;
 
-/** What the base model, without the adapter, says of all pairs. @throws as Trainer.evaluate */
+/**
+ * Returns the log-probabilities of all pairs under the base model, without the adapter.
+ * @throws as Trainer.evaluate
+ */
 export async function referenceLogprobs(
   trainer: Trainer,
   pairs: readonly PreferencePair[],

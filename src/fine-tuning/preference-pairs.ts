@@ -37,11 +37,11 @@ export interface PreferencePair {
 
 export interface PreferencePairs {
   readonly pairs: readonly PreferencePair[];
-  /** Pairs with a side longer than `maxTokens`: left out. */
+  /** Number of skipped pairs with a reply longer than `maxTokens`. */
   readonly tooLong: number;
-  /** Pairs whose two replies are equal, which teach nothing: left out. */
+  /** Number of skipped pairs with two identical replies, which teach nothing. */
   readonly equal: number;
-  /** What of the rows is not learned, in words. */
+  /** Notes on what is not trained on. */
   readonly notes: readonly string[];
 }
 

@@ -34,14 +34,14 @@ export const TOO_LONG =
 
 export interface TrainingExamples {
   readonly sequences: readonly TrainSequence[];
-  /** Of sequences that are answers of one conversation, its row. */
+  /** Row of the conversation, for sequences that are answers of one. */
   readonly conversations: ReadonlyMap<TrainSequence, string>;
   /**
-   * Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop
-   * anywhere.
+   * Number of skipped examples longer than `maxTokens`: a truncated answer would teach the model to
+   * stop anywhere.
    */
   readonly tooLong: number;
-  /** What of the examples is learned otherwise than their letters say, in words. */
+  /** Notes on examples that are trained on differently than written. */
   readonly notes: readonly string[];
 }
 
@@ -57,11 +57,11 @@ export function replyTokens(
   return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
 }
 
-/** An example with what its row is called. */
+/** An example with the name of its row. */
 export interface NamedExample {
   readonly example: Example;
   readonly name: string;
-  /** As the row has it: what is read of it says what it must be. */
+  /** Score as the row has it, unchecked. */
   readonly score: unknown;
   /** Members of the row, and of its messages, that no form reads. */
   readonly unread?: readonly string[];
@@ -170,7 +170,7 @@ function controlNote(controls: ReadonlyMap<string, number>): string[] {
     : [`control tokens in texts are trained as control tokens: ${named.join(', ')}`];
 }
 
-/** What a row holds, and what to call it. */
+/** Value of a row, and its name for messages. */
 export interface Row {
   readonly value: unknown;
   readonly name: string;

@@ -23,7 +23,7 @@ import type { MemoryBudget } from './memory-budget.js';
 import type { Held, SharedValues } from './shared-values.js';
 import { grammarOf, objectOf, type ObjectReply, type ObjectRequest } from './structured-reply.js';
 
-/** What the handles of one model share. */
+/** State that the handles of one model share. */
 export interface LoadedModel {
   readonly model: Model;
   readonly batch: RunningBatch;
@@ -38,7 +38,7 @@ export interface LoadedModel {
 }
 
 const WHEN_FULL = ['refuse', 'wait'] as const;
-/** Refuse with OUT_OF_MEMORY what the host has no memory for, or wait until it has. */
+/** Behaviour if the host is out of memory: refuse with OUT_OF_MEMORY, or wait for memory. */
 export type WhenFull = (typeof WHEN_FULL)[number];
 export const whenFull = z.enum(WHEN_FULL).default('refuse');
 const hostedAdapter = z
@@ -46,17 +46,17 @@ const hostedAdapter = z
   .nullable()
   .default(null);
 const embedOptions = z.strictObject({
-  /** One that was loaded onto the same model; null or absent: the bare base. */
+  /** Adapter that was loaded onto the same model. Default null: the bare base model. */
   adapter: hostedAdapter,
   signal: abortSignal.optional(),
 });
 export type HostEmbedOptions = z.input<typeof embedOptions>;
 const adapterOptions = z.strictObject({
-  /** Default 'refuse'. */
+  /** What to do if memory is short. Default 'refuse'. */
   whenFull,
   /**
-   * Evaluates a few tokens with it, so that one under which logits are not finite is refused now
-   * and not at the first request.
+   * Evaluate a few tokens with the adapter, so that one that gives non-finite logits is refused now
+   * instead of at the first request.
    */
   probe: z.boolean().default(false),
   signal: abortSignal.optional(),
@@ -105,53 +105,59 @@ export class HostedModel {
     this.info = held.value.model.info;
   }
 
-  /** SHA-256 of the file in hexadecimal, as Model.hash. */
+  /** Returns the SHA-256 of the file in hexadecimal; see Model.hash. */
   hash(): Promise<string> {
     return this.#loaded().model.hash();
   }
 
-  /** As Model.rendererId. */
+  /** Id of the renderer; see Model.rendererId. */
   get rendererId(): string {
     return this.#loaded().model.rendererId;
   }
 
-  /** As Model.formerRendererId. */
+  /** Earlier id of the renderer; see Model.formerRendererId. */
   get formerRendererId(): string | null {
     return this.#loaded().model.formerRendererId;
   }
 
-  /** As Model.takesSystem. */
+  /** Support for system messages; see Model.takesSystem. */
   get takesSystem(): boolean {
     return this.#loaded().model.takesSystem;
   }
 
-  /** As Model.infillTokens. */
+  /** Tokens for infilling; see Model.infillTokens. */
   get infillTokens(): Model['infillTokens'] {
     return this.#loaded().model.infillTokens;
   }
 
-  /** Tokens that a prompt and its reply may have together. */
+  /** Maximum number of tokens of a prompt and its reply together. */
   get contextTokens(): number {
     return Math.min(this.#loaded().model.contextTokens, this.info.trainedContext);
   }
 
-  /** As Model.tokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  /** Tokenizes a text; see Model.tokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
   tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
     return this.#loaded().model.tokenize(text, options);
   }
 
-  /** As Model.detokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  /**
+   * Decodes token ids; see Model.detokenize.
+   * @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED
+   */
   detokenize(ids: TokenIds, options: { withControl?: boolean } = {}): string {
     return this.#loaded().model.detokenize(ids, options);
   }
 
-  /** As Model.bytesOf. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  /**
+   * Returns a token's bytes; see Model.bytesOf.
+   * @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED
+   */
   bytesOf(id: number): Uint8Array {
     return this.#loaded().model.bytesOf(id);
   }
 
   /**
-   * What `generate` makes of messages.
+   * Renders messages as `generate` does.
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED
    */
   renderChat(
@@ -161,7 +167,10 @@ export class HostedModel {
     return this.#loaded().model.renderChat(messages, options);
   }
 
-  /** As `Model.promptIdsAside`. @throws IsoproError as there */
+  /**
+   * Tokenizes a prompt on another thread; see Model.promptIdsAside.
+   * @throws IsoproError as there
+   */
   promptIdsAside(...prompt: Parameters<Model['promptIdsAside']>): Promise<Int32Array> {
     return this.#loaded().model.promptIdsAside(...prompt);
   }
@@ -289,7 +298,10 @@ export class HostedModel {
     );
   }
 
-  /** As `Model.alternatives`; runs where `score` does. @throws IsoproError as `score` */
+  /**
+   * Returns likely alternatives; see Model.alternatives. Runs like `score`.
+   * @throws IsoproError as `score`
+   */
   async alternatives(
     ids: TokenIds,
     options: HostEmbedOptions & { count: number },
@@ -364,7 +376,7 @@ export class HostedModel {
     await this.#held.release();
   }
 
-  /** A call that counts among what runs, and ends with the signal or this handle. */
+  /** Runs a call that ends with the signal or with this handle. */
   async #during<T>(
     signal: AbortSignal | undefined,
     call: (ended: AbortSignal) => Promise<T>,
@@ -386,7 +398,7 @@ export class HostedModel {
     }
   }
 
-  /** Counts a piece of work among what runs until it has ended. @param abort ends it */
+  /** Counts work as running until it has ended. @param abort ends it */
   #track(work: Promise<unknown>, abort: () => void): void {
     const loaded = this.#loaded();
     const ended = work.then(

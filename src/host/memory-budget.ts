@@ -6,9 +6,9 @@ import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
 
 export interface TakeOptions {
-  /** What the memory is for, in an error's words. */
+  /** Name of what needs the memory, for error messages. */
   readonly what: string;
-  /** Wait, behind those that wait already, until it is there. */
+  /** Wait for the memory, behind those that already wait. */
   readonly wait: boolean;
   readonly signal: AbortSignal;
 }

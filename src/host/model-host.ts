@@ -18,16 +18,16 @@ import { SharedValues, type Held } from './shared-values.js';
 
 export interface HostUsage {
   readonly memoryBytes: number;
-  /** Promised to what is loaded or being loaded. */
+  /** Memory reserved for models and adapters that are loaded or loading. */
   readonly usedBytes: number;
-  /** Loads that wait for memory. */
+  /** Number of loads that wait for memory. */
   readonly waiting: number;
   readonly models: readonly {
     readonly path: string;
     readonly bytes: number;
-    /** Handles. */
+    /** Number of handles. */
     readonly references: number;
-    /** Replies that run or wait. */
+    /** Number of replies that run or wait. */
     readonly requests: number;
     readonly adapters: readonly {
       readonly path: string;
@@ -42,13 +42,13 @@ const GIBIBYTE = 2 ** 30;
 /** Bytes of a cached value against those of f16. */
 const KV_BYTES: Readonly<Record<KvType, number>> = { f32: 2, f16: 1, bf16: 1, q8_0: 34 / 64 };
 
-/** Replies of a model that run at once, where nobody says how many. */
+/** Default number of replies of a model that run at once. */
 export const DEFAULT_SEQUENCES = 64;
 
 const hostOptions = z.strictObject({
   /**
-   * What the models and adapters of the host may take together, by their files and their KV cache.
-   * Default: three quarters of the machine's memory, or of what the process is confined to.
+   * Maximum memory of the host's models and adapters in bytes: their files and KV caches. Default:
+   * three quarters of the machine's memory, or of the process's limit.
    */
   memoryBytes: z.int().min(1).optional(),
 });
@@ -56,11 +56,11 @@ export type ModelHostOptions = z.input<typeof hostOptions>;
 
 const hostLoadOptions = loadOptions.extend({
   /**
-   * Tokens of KV cache over all replies that run and all that is kept of earlier ones. Default:
-   * what fits into 1 GiB, 4,096 to 16,384.
+   * Number of tokens in the KV cache, over all running replies and kept prefixes. Default: what
+   * fits into 1 GiB, 4,096 to 16,384.
    */
   contextTokens: loadOptions.shape.contextTokens,
-  /** Replies that run at once; the others wait. Default 64, maximum 253. */
+  /** Number of replies that run at once; the others wait. Default 64, maximum 253. */
   maxSequences: z.int().min(1).max(253).default(DEFAULT_SEQUENCES),
   /**
    * Tokens of finished prompts and replies that stay in the cache, used longest ago first to go: a
@@ -71,14 +71,14 @@ const hostLoadOptions = loadOptions.extend({
    */
   prefixTokens: z.int().min(0).max(MOST_CELLS).default(0),
   /**
-   * Where memory is short. Default 'refuse'. A load of what somebody else waits for waits with it.
-   * What is larger than the whole host is refused in any case.
+   * What to do if memory is short. Default 'refuse'. A load of a model that another load waits for
+   * waits too. A model larger than the host's memory is always refused.
    */
   whenFull,
 });
 /**
- * Handles share a model where the file and all settings but `whenFull`, `signal` and the callbacks
- * are the same.
+ * Options of ModelHost.load. Handles share a model if the file and all settings except `whenFull`,
+ * `signal` and the callbacks are equal.
  */
 export type HostLoadOptions = z.input<typeof hostLoadOptions>;
 type CheckedLoad = z.output<typeof hostLoadOptions>;

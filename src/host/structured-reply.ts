@@ -13,7 +13,7 @@ export interface ObjectRequest<Schema extends z.ZodType>
 }
 
 export interface ObjectReply<Schema extends z.ZodType> {
-  /** As the schema gives it, after its defaults, transforms and refinements. */
+  /** Value that the schema returns, after its defaults, transforms and refinements. */
   readonly object: z.output<Schema>;
   readonly reply: HostReply;
 }

@@ -1,6 +1,6 @@
 /**
- * All trackers of a training together. None of them can end it: one that fails says so once and is
- * told no more.
+ * All trackers of a training together. None of them can end it: one that fails reports it once and
+ * receives no more metrics.
  */
 import { hash } from 'node:crypto';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -54,7 +54,7 @@ export interface TrackersOptions
 export class Trackers {
   readonly #open = new Map<TrackerName, Tracker>();
   readonly #onNotice: (text: string) => void;
-  /** A command each, which shows what it has written. */
+  /** One command per tracker that shows what it has written. */
   readonly commands: readonly string[];
 
   constructor(
@@ -74,7 +74,7 @@ export class Trackers {
       .map((name) => KINDS[name].show(folderOf(name)));
   }
 
-  /** What is no finite number is left out. */
+  /** Logs the finite metrics of a step; others are omitted. */
   log(step: number, metrics: Readonly<Record<string, number | null | undefined>>): void {
     const finite = Object.fromEntries(
       Object.entries(metrics).filter((entry): entry is [string, number] =>
@@ -84,7 +84,7 @@ export class Trackers {
     for (const [name, tracker] of this.#open) this.#attempt(name, () => tracker.log(step, finite));
   }
 
-  /** The last call. */
+  /** Ends the trackers; the last call. */
   end(status: 'finished' | 'failed'): void {
     for (const [name, tracker] of this.#open) this.#attempt(name, () => tracker.end(status));
     this.#open.clear();

@@ -6,7 +6,7 @@ import type { Measured } from '../../monitor/trainee.js';
 import type { LoraOperation } from './operations.js';
 import type { TrainerSettings } from './trainee.js';
 
-/** What only the loop can do. */
+/** Actions that only the loop can do. */
 export interface LoopControl {
   /** Sequences for each optimiser step from now on; returns what is in force. */
   setBatch(sequences: number): number;
@@ -29,18 +29,18 @@ export interface ExecutorOptions {
   /** The executor changes it; whoever gives it keeps it, so that it outlives a process. */
   readonly inForce: OptimiserInForce;
   readonly loop: LoopControl;
-  /** Of the adapter's inputs, also of modules that are added; default: 0. */
+  /** Dropout on the adapter's inputs, also for added modules. Default 0. */
   readonly dropout?: number;
 }
 
-/** What a decision is about. */
+/** The iteration that a decision is about. */
 export interface ExecutedIteration {
   /** Sequences on which it is measured how far an edit moves the function. */
   readonly probe: readonly TrainSequence[];
   readonly steps: readonly StepStatistics[];
 }
 
-/** What a policy may know, as far as the trainer says it; batch and digests are the loop's. */
+/** Returns what a policy may know from the trainer; batch and digests come from the loop. */
 export function trainerSettings(
   trainer: Trainer,
   loop: Omit<TrainerSettings, 'modules'>,
