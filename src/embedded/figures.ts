@@ -44,11 +44,11 @@ export function renderFigures({
     ...(greedyTest === undefined ? [] : [row(`greedy, test (${greedyTest.replies})`, greedyTest)]),
     row(`greedy, dev (${greedyDev.replies})`, greedyDev),
     row(
-      `T = ${sampledDev.temperature}, dev (${sampledDev.replies}, ${sampledDev.samplesPerProblem} a problem)`,
+      `T = ${sampledDev.temperature}, dev (${sampledDev.replies}, ${sampledDev.samplesPerProblem} per problem)`,
       sampledDev,
     ),
     line([
-      'problems solved in one of those',
+      'problems solved in at least one of these',
       ...Object.values(sampledDev.byTier).map(({ solved, problems }) => `${solved} of ${problems}`),
       '',
       '',
@@ -66,7 +66,7 @@ export function renderFigures({
       ]),
     ),
     '',
-    `Tokens: ${(greedy.promptTokens / greedy.replies).toFixed(0)} a prompt, ` +
-      `${(sampledDev.sampledTokens / sampledDev.replies).toFixed(0)} a reply on average.`,
+    `Tokens: ${(greedy.promptTokens / greedy.replies).toFixed(0)} per prompt, ` +
+      `${(sampledDev.sampledTokens / sampledDev.replies).toFixed(0)} per reply on average.`,
   ].join('\n');
 }

@@ -123,7 +123,7 @@ describe('runs list', () => {
     expect(stdout).toMatch(/cut: the log could not be read to its end/);
     expect(stdout).toMatch(/broken: .*isopro\.run\.v1/);
     expect(stdout).toMatch(
-      /half: .*manifest\.json is not JSON that can be read: .*half a character/,
+      /half: .*manifest\.json is not JSON that can be read: .*lone surrogate/,
     );
   });
 
