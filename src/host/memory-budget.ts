@@ -65,8 +65,9 @@ export class MemoryBudget {
   }
 
   #refusal(what: string, bytes: number, remedy: string): IsoproError {
-    const others =
-      this.#waiting.length === 0 ? '' : `, and ${this.#waiting.length} other loads are waiting`;
+    const { length } = this.#waiting;
+    const waiting = length === 1 ? '1 other load is waiting' : `${length} other loads are waiting`;
+    const others = length === 0 ? '' : `, and ${waiting}`;
     return new IsoproError(
       'OUT_OF_MEMORY',
       `${what} needs ${bytes} bytes, but only ${this.bytes - this.#used} of the host's ${this.bytes} bytes are free${others}`,

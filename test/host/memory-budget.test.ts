@@ -82,7 +82,7 @@ test('all of it is given to one or to several, to the last byte; who was let in 
   const refused = budget.take(1, options('hasty'));
   await expect(refused).rejects.toMatchObject({
     message:
-      "hasty needs 1 bytes, but only 0 of the host's 100 bytes are free, and 1 other loads are waiting",
+      "hasty needs 1 bytes, but only 0 of the host's 100 bytes are free, and 1 other load is waiting",
   });
   controller.abort(); // of those who were let in nothing is taken away
   await expect(waiting[2]).rejects.toMatchObject({ code: 'ABORTED' });
