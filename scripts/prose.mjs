@@ -78,8 +78,8 @@ export function proseOfSource(file, text) {
 
 /** Files whose words are data: models read them, and logs and frozen sets hold them. */
 const DATA = new RegExp(
-  '^src/tasks/(?:flat-object|extract/(?:appointment|exploits|receipt|ticket|verify)|' +
-    'games/(?:othello-board|score|trader)|scheduling/answer|sql/(?:lexer|patterns))\\.ts$',
+  '^src/(?:trainees/lora/playbook|tasks/(?:flat-object|extract/(?:appointment|exploits|receipt|ticket|verify)|' +
+    'games/(?:othello-board|score|trader)|scheduling/answer|sql/(?:lexer|patterns)))\\.ts$',
 );
 
 /** Files of git below `places` whose words a person meets. */

@@ -7,7 +7,7 @@ const waiting = new WeakMap<
   { readonly all: Set<() => void>; readonly tell: () => void }
 >();
 
-/** Harmless without a signal, and for one that was aborted before. */
+/** Adds a listener; does nothing without a signal, or for one that was already aborted. */
 export function onAbort(signal: AbortSignal | undefined, hear: () => void): void {
   if (signal === undefined) return;
   let entry = waiting.get(signal);
@@ -25,7 +25,7 @@ export function onAbort(signal: AbortSignal | undefined, hear: () => void): void
   entry.all.add(hear);
 }
 
-/** Harmless where it does not wait. */
+/** Removes a listener; does nothing if it is not registered. */
 export function offAbort(signal: AbortSignal | undefined, hear: () => void): void {
   const entry = signal && waiting.get(signal);
   if (entry?.all.delete(hear) !== true || entry.all.size > 0) return;

@@ -24,11 +24,11 @@ export function refuseBundled(module: string | undefined): void {
   if (name !== 'isopro-native')
     throw new IsoproError(
       'NATIVE_ADDON_MISSING',
-      'isopro-native was written into a bundle, away from its addon, its threads and its assets',
+      'isopro-native was bundled, so it cannot find its addon, worker scripts and assets',
       {
         remedy:
-          'Keep the package out of the bundle: esbuild --external:isopro-native, ssr.external of Vite, externals of webpack, ' +
-          'serverExternalPackages of Next.js.',
+          'Exclude the package from the bundle: --external:isopro-native (esbuild), ssr.external (Vite), externals (webpack) or ' +
+          'serverExternalPackages (Next.js).',
       },
     );
 }

@@ -23,11 +23,11 @@ export function canonicalJson(value: Json): string {
     if (!(cause instanceof Error) || !/lone surrogate/i.test(cause.message)) throw cause;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'a text holds half a character (a lone surrogate), which no JSON keeps',
+      'a string contains a lone surrogate, which JSON cannot represent',
       { cause },
     );
   }
-  if (text === undefined) throw new TypeError('the value has no JSON form');
+  if (text === undefined) throw new TypeError('the value cannot be written as JSON');
   return text;
 }
 

@@ -13,10 +13,10 @@ export function startChild<T extends ChildProcess>(start: () => T): T {
   } catch (cause) {
     const { code = '', message } = cause as NodeJS.ErrnoException;
     if (['ERR_INVALID_ARG_VALUE', 'E2BIG'].includes(code))
-      throw new IsoproError('INVALID_ARGUMENT', `no process can be given this: ${message}`, {
+      throw new IsoproError('INVALID_ARGUMENT', `invalid arguments for a process: ${message}`, {
         cause,
       });
-    throw new IsoproError('SYSTEM_LIMIT', `the system started no further process: ${message}`, {
+    throw new IsoproError('SYSTEM_LIMIT', `the system could not start a process: ${message}`, {
       cause,
     });
   }
@@ -24,6 +24,6 @@ export function startChild<T extends ChildProcess>(start: () => T): T {
   child.on('error', () => undefined);
   throw new IsoproError(
     'SYSTEM_LIMIT',
-    'the system started no further process: no file descriptor is free for its pipes',
+    'the system could not start a process: no file descriptor is free for its pipes',
   );
 }

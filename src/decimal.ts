@@ -14,8 +14,8 @@ const LARGEST_EXPONENT = 9999;
 const DECIMAL = /^([-+]?)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d{1,6}))?$/;
 
 /**
- * Of a number in ASCII, with a point; null where it is none, or too large. The last of its digits
- * is not 0.
+ * Parses a number in ASCII with a decimal point; null if it is not one, or too large. The last
+ * digit is not 0.
  */
 export function decimalOf(text: string): Decimal | null {
   const [, sign, whole = '', part = '', power = '0'] = DECIMAL.exec(text) ?? [];
@@ -28,7 +28,7 @@ export function decimalOf(text: string): Decimal | null {
   return { digits: BigInt(`${sign === '-' ? '-' : ''}${kept}`), exponent };
 }
 
-/** One text of a number, however it was written. */
+/** Returns the same text for equal numbers, however they were written. */
 export const decimalText = ({ digits, exponent }: Decimal): string =>
   exponent === 0 ? String(digits) : `${digits}e${exponent}`;
 
@@ -68,8 +68,8 @@ const EXACT_INTEGERS = 2 ** 53;
 const DOUBLE_DIGITS = 17;
 
 /**
- * Whether a double says what a number's text says: not of an integer beyond 2^53 that it rounds, of
- * more than 17 digits, of 1e400.
+ * Tests whether a double holds a number's text exactly; false for an integer beyond 2^53 that it
+ * rounds, for more than 17 digits, for 1e400.
  */
 export function isHeld(text: string): boolean {
   const value = Number(text);

@@ -4,7 +4,7 @@
  */
 export type Unshown = 'rows' | 'problems';
 
-/** How it is put there. */
+/** Hints on how to show them. */
 export const SHOWING: Readonly<Record<Unshown, string>> = {
   rows: '--examples 3 puts three rows with their answers before each question',
   problems: '--examples 3 puts three of them before each question',

@@ -1,6 +1,6 @@
 /**
- * Files and folders that a user names: what is wrong with a path is said in the same words by every
- * command, before anything is computed.
+ * Files and folders that a user names: every command reports a wrong path in the same words, before
+ * anything is computed.
  */
 import {
   accessSync,
@@ -24,7 +24,7 @@ export const LARGEST_TEXT = 2 ** 26;
 
 const code = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;
 
-/** The code of what the system answered to a call on a file: what it ran out of, else `as`. */
+/** Returns the error code for a failed call on a file: the resource that ran out, else `as`. */
 export function refusal(cause: unknown, as: ErrorCode): ErrorCode {
   if (code(cause) === 'EMFILE' || code(cause) === 'ENFILE') return 'SYSTEM_LIMIT';
   return code(cause) === 'ENOMEM' ? 'OUT_OF_MEMORY' : as;
@@ -37,20 +37,20 @@ const failure = (as: ErrorCode, file: string, what: string, cause: unknown): Iso
         cause,
       });
 
-/** Why a file was not read, in a form to be thrown; an IsoproError is its own. */
+/** Returns the error for a file that was not read; an IsoproError is returned unchanged. */
 export const unreadable = (
   file: string,
   cause: unknown,
   as: ErrorCode = 'FILE_UNREADABLE',
 ): IsoproError => failure(as, file, 'cannot be read', cause);
 
-/** Why a file was not written, in a form to be thrown; an IsoproError is its own. */
+/** Returns the error for a file that was not written; an IsoproError is returned unchanged. */
 export const unwritable = (file: string, cause: unknown): IsoproError =>
   failure('WRITE_FAILED', file, 'could not be written', cause);
 
 /**
- * What a path stands for where that is no file; null for a file, and for a pipe where one is as
- * good.
+ * Returns what a path is if it is not a file; null for a file, and for a pipe if pipes are
+ * accepted.
  */
 function otherThanFile(status: Stats, pipes: boolean): string | null {
   if (status.isFile() || (pipes && (status.isFIFO() || status.isSocket()))) return null;
@@ -61,23 +61,17 @@ function otherThanFile(status: Stats, pipes: boolean): string | null {
       : 'is a device';
 }
 
-/** False of what the system does not tell of, too, such as links in a circle. */
-export function isFile(place: string): boolean {
+/** Returns undefined also for paths that the system cannot resolve, such as circular links. */
+function statusOf(place: string): Stats | undefined {
   try {
-    return statSync(place).isFile();
+    return statSync(place);
   } catch {
-    return false;
+    return undefined;
   }
 }
 
-/** As isFile. */
-export function isFolder(place: string): boolean {
-  try {
-    return statSync(place).isDirectory();
-  } catch {
-    return false;
-  }
-}
+export const isFile = (place: string): boolean => statusOf(place)?.isFile() === true;
+export const isFolder = (place: string): boolean => statusOf(place)?.isDirectory() === true;
 
 function whyUnreadable(file: string, pipes: boolean): string | null {
   try {
@@ -88,7 +82,7 @@ function whyUnreadable(file: string, pipes: boolean): string | null {
   } catch (error) {
     if (code(error) === 'ENOENT' || code(error) === 'ENOTDIR') return `there is no file ${file}`;
     return code(error) === 'EACCES' || code(error) === 'EPERM'
-      ? `${file} may not be read`
+      ? `no permission to read ${file}`
       : `${file} cannot be read: ${(error as Error).message}`;
   }
 }
@@ -127,7 +121,8 @@ const encodingOf = ([first, second]: Uint8Array): 'utf-16le' | 'utf-16be' | 'utf
 const decoderOf = (bytes: Uint8Array): TextDecoder =>
   new TextDecoder(encodingOf(bytes), { fatal: true });
 
-const SAVE_AS_UTF8 = 'Save the file as UTF-8.';
+const undecodable = (as: ErrorCode, message: string): IsoproError =>
+  new IsoproError(as, message, { remedy: 'Save the file as UTF-8.' });
 /**
  * A text shows within so many characters whether it is UTF-16 without a mark: every other byte is
  * 0.
@@ -151,23 +146,17 @@ function wrongBytes(
   before: Before = { bytes: 0, lines: 0 },
 ): IsoproError {
   if (encoding !== 'utf-8')
-    return new IsoproError(
+    return undecodable(
       as,
-      `${name} is not ${encoding.toUpperCase()}, as its byte order mark says`,
-      { remedy: SAVE_AS_UTF8 },
+      `${name} is not ${encoding.toUpperCase()}, although its byte order mark says so`,
     );
   // a decoder that lets wrong bytes pass writes others in their place
   const again = Buffer.from(bytes.toString('utf8'), 'utf8');
   const at = bytes.findIndex((byte, i) => byte !== again[i]);
-  const line =
-    before.lines +
-    1 +
-    bytes.toString('latin1', 0, at).replace(/\r\n?/g, '\n').split('\n').length -
-    1;
-  return new IsoproError(
+  const line = before.lines + bytes.toString('latin1', 0, at).split(/\r\n?|\n/).length;
+  return undecodable(
     as,
     `${name} is not UTF-8: byte ${before.bytes + at}, in line ${line}, is not valid`,
-    { remedy: SAVE_AS_UTF8 },
   );
 }
 
@@ -189,14 +178,10 @@ const isUndecodable = (error: unknown): boolean =>
 
 function refuseZeros(name: string, text: string, as: ErrorCode): void {
   if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
-    throw new IsoproError(
-      as,
-      `${name} holds zero bytes, as UTF-16 without a byte order mark has them`,
-      { remedy: SAVE_AS_UTF8 },
-    );
+    throw undecodable(as, `${name} contains zero bytes, like UTF-16 without a byte order mark`);
 }
 
-/** Whether a file is packed by gzip, as its name says. */
+/** Tests by its name whether a file is compressed with gzip. */
 const isPacked = (file: string): boolean => /\.gz$/i.test(file);
 
 /**
@@ -219,13 +204,13 @@ function unpacked(file: string): Buffer {
 
 /**
  * The text of a small file, unpacked where its name ends in `.gz`, without byte order mark.
- * @param undecodable the code where its bytes are no text
+ * @param noText the code where its bytes are no text
  * @throws IsoproError FILE_UNREADABLE, or `as`; SYSTEM_LIMIT, OUT_OF_MEMORY
  */
 export function readText(
   file: string,
   as: ErrorCode = 'FILE_UNREADABLE',
-  undecodable: ErrorCode = as,
+  noText: ErrorCode = as,
 ): string {
   requireFile(file, as, true);
   let bytes: Buffer | undefined;
@@ -236,25 +221,25 @@ export function readText(
     return decoderOf(bytes).decode(bytes);
   } catch (cause) {
     throw bytes !== undefined && isUndecodable(cause)
-      ? wrongBytes(file, bytes, encodingOf(bytes), undecodable)
+      ? wrongBytes(file, bytes, encodingOf(bytes), noText)
       : unreadable(file, cause, as);
   }
 }
 
-/** As readText of a text in rows: each line ends with a line feed, whatever ends it in the file. */
-export function readRowText(file: string, undecodable: ErrorCode): string {
-  const text = readText(file, 'FILE_UNREADABLE', undecodable);
-  refuseZeros(file, text, undecodable);
+/** Reads like readText; each line ends with a line feed, whatever ends it in the file. */
+export function readRowText(file: string, noText: ErrorCode): string {
+  const text = readText(file, 'FILE_UNREADABLE', noText);
+  refuseZeros(file, text, noText);
   return text.replace(/\r\n?/g, '\n');
 }
 
 /**
- * The JSON value in a small file.
+ * Returns the JSON value in a small file.
  * @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT where it is no JSON
  */
 export const readJson = (file: string): unknown => readWrittenJson(file).value;
 
-/** As readJson, with how its numbers are written. */
+/** Reads like readJson, keeping how numbers are written. */
 export function readWrittenJson(file: string): JsonText {
   const text = readText(file);
   try {
@@ -378,7 +363,7 @@ export function parseLine(line: string, number: number): unknown {
   }
 }
 
-/** Where a file really lies: at the end of its links. */
+/** Returns the real path of a file, following links. */
 function realPlace(file: string): string {
   try {
     return realpathSync(file);
@@ -394,7 +379,7 @@ function realPlace(file: string): string {
  */
 export type Link = 'follow' | 'replace';
 
-/** Where a file that is to be written lies. */
+/** Returns the real path of a file to be written. */
 export const targetOf = (file: string, link: Link): string =>
   link === 'follow'
     ? realPlace(file)
@@ -407,14 +392,10 @@ export const targetOf = (file: string, link: Link): string =>
  */
 export function refuseLink(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return;
-  throw new IsoproError(
-    'WRITE_FAILED',
-    `${file} is a link: what it leads to would be overwritten`,
-    {
-      remedy:
-        'Look where the link leads. Put the file itself in its place, or remove the link, and run the same command again.',
-    },
-  );
+  throw new IsoproError('WRITE_FAILED', `${file} is a link, and its target would be overwritten`, {
+    remedy:
+      'Check the target of the link. Replace the link with the file itself, or remove it, and run the command again.',
+  });
 }
 
 /**
@@ -425,7 +406,7 @@ export function requireTarget(file: string, link: Link = 'follow'): void {
   const refuse = (reason: string, cause?: unknown): never => {
     throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${reason}`, { cause });
   };
-  if (file === '') refuse('it is no name of a file');
+  if (file === '') refuse('the file name is empty');
   const target = targetOf(file, link);
   const folder = path.dirname(target);
   try {
@@ -440,7 +421,7 @@ export function requireTarget(file: string, link: Link = 'follow'): void {
     if (cause instanceof IsoproError) throw cause;
     refuse(
       code(cause) === 'EACCES' || code(cause) === 'EPERM' || code(cause) === 'EROFS'
-        ? `the folder ${folder} may not be written`
+        ? `no permission to write to the folder ${folder}`
         : (cause as Error).message,
       cause,
     );
@@ -471,8 +452,8 @@ export function makeFolder(folder: string, mode = 0o777): void {
 }
 
 /**
- * Whether the process of an id has ended; false where that cannot be known. One that nobody waits
- * for has ended, too: in a container whose first process takes no orphans in it keeps its id.
+ * Tests whether the process of an id has ended; false if unknown. A zombie process counts as ended:
+ * in a container whose first process does not reap orphans it keeps its id.
  */
 export function hasEnded(pid: number): boolean {
   try {
@@ -487,19 +468,10 @@ export function hasEnded(pid: number): boolean {
   }
 }
 
-/** What the operating system says of a path, as an error of ours. */
+/** Returns an operating-system error about a path as an IsoproError. */
 export function asFileError(error: unknown): unknown {
   const { code, path, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (error instanceof IsoproError || code === undefined || path === undefined) return error;
-  const reading = [
-    'open',
-    'read',
-    'stat',
-    'lstat',
-    'access',
-    'scandir',
-    'readlink',
-    'realpath',
-  ].includes(syscall ?? '');
+  const reading = /^(open|read|l?stat|access|scandir|readlink|realpath)$/.test(syscall ?? '');
   return reading ? unreadable(path, error) : unwritable(path, error);
 }

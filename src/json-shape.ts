@@ -35,6 +35,6 @@ function shapeOf(text: string): { readonly depth: number; readonly places: numbe
 /** Of a text inside a body that is read as JSON: what is wrong with its shape; null: nothing. */
 export function tooMuch(text: string): string | null {
   const { depth, places } = shapeOf(text);
-  if (depth > DEEPEST) return `is nested more than ${DEEPEST} deep`;
+  if (depth > DEEPEST) return `is nested more than ${DEEPEST} levels deep`;
   return places > MOST_PLACES ? `has more than ${MOST_PLACES} objects, lists and members` : null;
 }

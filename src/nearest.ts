@@ -1,4 +1,4 @@
-/** What a user may have meant by a word that is none of those there are. */
+/** Suggestions for a word that is not among the known ones. */
 
 /**
  * Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment, after
@@ -27,8 +27,8 @@ function distance(a: string, b: string): number {
 const LONGEST = 40;
 
 /**
- * The nearest of the candidates; null where none is near: more than a third of the letters differ,
- * and none of them begins so.
+ * Returns the nearest candidate; null if more than a third of the letters differ and no candidate
+ * starts with the word.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | null {
   if (word.length > LONGEST) return null;
@@ -49,7 +49,7 @@ export function nearest(word: string, candidates: Iterable<string>): string | nu
   return best?.candidate ?? null;
 }
 
-/** For the end of a sentence that refuses a word; empty where none is near. */
+/** Returns the end of a sentence that rejects a word; empty if no candidate is near. */
 export function didYouMean(word: string, candidates: Iterable<string>): string {
   const found = nearest(word, candidates);
   return found === null ? '' : `; did you mean ${found}?`;

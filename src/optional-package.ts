@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { IsoproError } from './errors.js';
 
-/** Version of a package as this file would find it, null where it is not installed. */
+/** Returns the version of a package as this file would find it; null if it is not installed. */
 export function installedVersion(name: string): string | null {
   for (const base of createRequire(import.meta.url).resolve.paths(name) ?? []) {
     const file = path.join(base, ...name.split('/'), 'package.json');
@@ -28,7 +28,7 @@ export function missingPackage(
 ): IsoproError {
   return new IsoproError(
     'PACKAGE_MISSING',
-    `${purpose} needs the package ${name}, which is not installed here`,
+    `${purpose} needs the package ${name}, which is not installed`,
     {
       cause,
       remedy: `Run \`npm install ${name}@${version}\` in your project, or install isopro-native without --omit=optional.`,

@@ -4,7 +4,7 @@
  * vectors that both must reproduce. Nothing in this project draws from a global generator or from
  * the clock.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { canonicalJson } from './canonical-json.js';
 
 const { isSafeInteger } = Number;
@@ -139,7 +139,7 @@ export class Random {
   }
 }
 
-/** What a draw is for; with the run's seed it determines the draw's own seed. */
+/** Key of a draw; with the run's seed it determines the draw's own seed. */
 export interface DrawKey {
   readonly runSeed: bigint;
   readonly purpose: string;
@@ -160,7 +160,7 @@ export function deriveSeed(key: DrawKey): bigint {
     key.problemId,
     key.sample,
   ]);
-  return createHash('sha256').update(text, 'utf8').digest().readBigUInt64BE(0);
+  return hash('sha256', text, 'buffer').readBigUInt64BE(0);
 }
 
 /** Returns the generator of one draw of a run, for the problem if there is one. */

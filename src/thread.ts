@@ -12,7 +12,7 @@ export function startThread(script: URL, options: WorkerOptions = {}): Worker {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_WORKER_INIT_FAILED') throw cause;
     throw new IsoproError(
       'SYSTEM_LIMIT',
-      `the system started no further thread: ${(cause as Error).message}`,
+      `the system could not start a thread: ${(cause as Error).message}`,
       { cause },
     );
   }

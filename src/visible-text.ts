@@ -8,8 +8,8 @@ const INVISIBLE =
   /[\u0080-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
 /**
- * The same text with everything that would steer a terminal, a browser or the direction of reading
- * made visible. Tab and line feed stay.
+ * Returns the text with all characters visible that would control a terminal, a browser or the
+ * direction of reading. Tab and line feed stay.
  */
 export function visible(text: string): string {
   return text

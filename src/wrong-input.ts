@@ -1,4 +1,4 @@
-/** What zod finds wrong, in words for whoever wrote the value. */
+/** Words for zod's issues, for the author of the value. */
 import { z } from 'zod';
 import { didYouMean } from './nearest.js';
 
@@ -16,7 +16,7 @@ function given(input: unknown): string {
 const TYPES: Readonly<Record<string, string>> = {
   int: 'a whole number',
   number: 'a number',
-  string: 'a text',
+  string: 'a string',
   boolean: 'true or false',
   array: 'a list',
   object: 'an object',
@@ -35,11 +35,13 @@ function ofBounds(issue: Bounded): string | undefined {
     case 'int':
     case 'number':
     case 'bigint':
-      return `takes ${limit}${given(issue.input)}`;
+      return `must be ${limit}${given(issue.input)}`;
     case 'string':
-      return bound === 1 && issue.code === 'too_small' ? 'is empty' : `takes ${limit} characters`;
+      return bound === 1 && issue.code === 'too_small'
+        ? 'is empty'
+        : `must have ${limit} characters`;
     case 'array':
-      return bound === 1 && issue.code === 'too_small' ? 'is empty' : `takes ${limit} members`;
+      return bound === 1 && issue.code === 'too_small' ? 'is empty' : `must have ${limit} elements`;
     default:
       return undefined;
   }
@@ -68,7 +70,7 @@ export function plainWords(issue: z.core.$ZodRawIssue): string | undefined {
 }
 
 const taken = (what: string, input: unknown): string =>
-  input === undefined ? `is missing: ${what}` : `takes ${what}${given(input)}`;
+  input === undefined ? `is missing: ${what}` : `must be ${what}${given(input)}`;
 
 /** `"a", "b" or "c"` */
 function choice(values: readonly unknown[]): string {
@@ -116,7 +118,7 @@ export function plainIssue(issue: Issue): Issue {
     ...first,
     path,
     message: first.message.replace(
-      /^(takes|is missing:) .*?(, not .*)?$/,
+      /^(must be|is missing:) .*?(, not .*)?$/,
       (_, verb: string, value = '') => `${verb} ${what}${value}`,
     ),
   });
@@ -145,7 +147,7 @@ interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
 }
 
-/** The members that a schema takes, as far as they can be named. */
+/** Returns the members of a schema, as far as they can be named. */
 function shapeOf(schema: z.ZodType): Shape {
   try {
     return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
@@ -154,7 +156,7 @@ function shapeOf(schema: z.ZodType): Shape {
   }
 }
 
-/** Of a key that its object does not have: where it belongs, or the nearest one there is. */
+/** Returns messages for unknown keys: where they belong, or the nearest known key. */
 export function strangeKeys(
   schema: z.ZodType,
   path: readonly PropertyKey[],

@@ -19,7 +19,7 @@ function textOf(part: Part): string {
   if (part.type === 'text') return part.text;
   if (part.type === 'reasoning') return ''; // no template here takes it back
   throw new UnsupportedFunctionalityError({
-    functionality: `a part of kind ${part.type} in a prompt`,
+    functionality: `a prompt part of type ${part.type}`,
   });
 }
 
@@ -51,12 +51,12 @@ export function callOf(
   };
   unsupported('presencePenalty', (options.presencePenalty ?? 0) !== 0);
   unsupported('frequencyPenalty', (options.frequencyPenalty ?? 0) !== 0);
-  unsupported('tools', (options.tools ?? []).length > 0, 'the model is not told of them');
+  unsupported('tools', (options.tools ?? []).length > 0, 'the model does not see them');
   const schema = responseFormat?.type === 'json' ? responseFormat.schema : undefined;
   unsupported(
     'responseFormat',
     responseFormat?.type === 'json' && schema === undefined,
-    'JSON needs a schema, or the reply is plain text',
+    'JSON output needs a schema; without one the reply is plain text',
   );
   return {
     warnings,

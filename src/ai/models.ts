@@ -4,24 +4,24 @@ import type { HostedAdapter } from '../host/hosted-adapter.js';
 import type { HostedModel } from '../host/hosted-model.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
 
-/** A model that a call uses until it has ended. */
+/** Model and adapter that a call uses until it ends. */
 export interface OpenModel {
   readonly model: HostedModel;
   readonly adapter: HostedAdapter | null;
 }
 
-/** Runs `work` on a model that is loaded before, or shared. */
+/** Loads or shares a model and runs `work` on it. */
 export type UseModel = <T>(
   signal: AbortSignal | undefined,
   work: (open: OpenModel) => Promise<T>,
 ) => Promise<T>;
 
-/** What a provider has loaded. */
+/** Models that a provider has loaded. */
 export class Models {
   readonly #host: ModelHost;
   readonly #own: boolean;
   readonly #load: HostLoadOptions;
-  /** One handle of each stays, so that the model does. */
+  /** One handle per model, which keeps it loaded. */
   readonly #kept = new Map<string, HostedModel>();
   readonly #handles = new Set<HostedModel>();
   #disposed = false;

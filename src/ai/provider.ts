@@ -12,39 +12,37 @@ import {
 import { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
-import { embeddingModel } from './embedding-model.js';
 import { languageModel } from './language-model.js';
-import { Models } from './models.js';
+import { Models, type UseModel } from './models.js';
 
 export interface IsoproModelSettings {
-  /** Path of a LoRA adapter in GGUF. Default: the bare base. */
+  /** Path of a LoRA adapter in GGUF. Default: the bare base model. */
   readonly adapter?: string;
   /**
-   * Of a reply where a call does not say it: `maxOutputTokens`. Default 1024; a reply ends in any
-   * case where the context is full.
+   * Maximum number of tokens of a reply if a call does not set `maxOutputTokens`. Default 1024. A
+   * reply always ends when the context is full.
    */
   readonly maxOutputTokens?: number;
 }
 
 export interface IsoproProviderOptions {
   /**
-   * Where models are loaded; `dispose` then leaves it as it is. Default: a host of the provider's
-   * own.
+   * Host that loads the models; `dispose` does not dispose of it. Default: the provider's own host.
    */
   readonly host?: ModelHost;
-  /** How they are loaded. */
+  /** Options for loading models. */
   readonly load?: Omit<HostLoadOptions, 'signal'>;
 }
 
 export interface IsoproProvider extends ProviderV3 {
   (modelId: string, settings?: IsoproModelSettings): LanguageModelV3;
-  /** A path of a GGUF file, an alias or an `hf:` URI. */
+  /** Returns a model by the path of a GGUF file, an alias or an `hf:` URI. */
   languageModel(modelId: string, settings?: IsoproModelSettings): LanguageModelV3;
   embeddingModel(
     modelId: string,
     settings?: Pick<IsoproModelSettings, 'adapter'>,
   ): EmbeddingModelV3;
-  /** Ends what runs and frees the models. */
+  /** Ends running calls and frees the models. */
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -62,6 +60,25 @@ const providerOptions = z.strictObject({
   host: z.instanceof(ModelHost).optional(),
   load: z.custom<HostLoadOptions>().optional(),
 });
+
+function embeddingModel(modelId: string, use: UseModel): EmbeddingModelV3 {
+  return {
+    specificationVersion: 'v3',
+    provider: 'isopro-native',
+    modelId,
+    maxEmbeddingsPerCall: Infinity,
+    supportsParallelCalls: true,
+    doEmbed: ({ values, abortSignal }) =>
+      use(abortSignal, async ({ model, adapter }) => {
+        const { rows, tokens } = await model.embed(values, { adapter, signal: abortSignal });
+        return {
+          embeddings: rows.map((row) => [...row]),
+          usage: { tokens: tokens.reduce((sum, count) => sum + count, 0) },
+          warnings: [],
+        };
+      }),
+  };
+}
 
 /**
  * @example const isopro = createIsopro(); await generateText({ model: isopro('smollm2-135m'),

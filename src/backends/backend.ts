@@ -1,6 +1,6 @@
 /**
- * What answers prompts: a model in this process, a file of replies, a service. The types are
- * structural, so that a program can bring a back end of its own: a plain object will do.
+ * Back ends, which answer prompts: a model in this process, a file of replies, a service. The types
+ * are structural, so a program can bring its own back end as a plain object.
  */
 import { types } from 'node:util';
 import { abortError, IsoproError } from '../errors.js';
@@ -8,62 +8,61 @@ import type { SamplingSettings } from '../engine/generate-request.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 
 export interface Capabilities {
-  /** Replies have `promptIds` and `tokenIds`: exactly what was read and what was sampled. */
+  /** Replies have `promptIds` and `tokenIds`: exactly the tokens read and sampled. */
   readonly tokenIds: boolean;
   /**
-   * Replies have `logprobs` and `sampledLogprobs`. Both are of tokens, so that this needs
-   * `tokenIds`.
+   * Replies have `logprobs` and `sampledLogprobs`. Both are per token, so this needs `tokenIds`.
    */
   readonly logprobs: boolean;
-  /** A sample's seed determines its reply, which has it as `seed`. */
+  /** A sample's seed determines its reply; the reply has it as `seed`. */
   readonly seeds: boolean;
   /** Answers with the adapter that a request names; replies have `adapterId`. */
   readonly adapters: boolean;
-  /** Keeps a request's grammar or JSON Schema. */
+  /** Enforces a request's grammar or JSON Schema. */
   readonly grammar: boolean;
 }
 export type Capability = keyof Capabilities;
 
 export interface BackendIdentity {
-  /** `local`, `recorded`, or a word of one's own. */
+  /** `local`, `recorded`, or your own word. */
   readonly kind: string;
-  /** Of the model, as a reader would name it. */
+  /** Name of the model for readers. */
   readonly name: string;
 }
 
 export interface SamplePrompt {
-  /** Names the prompt where something is said of it: a problem's id. */
+  /** Name of the prompt in messages: a problem's id. */
   readonly id: string;
   /**
-   * Where the last one is the assistant's, the reply goes on from there, and its text is what
-   * follows.
+   * Chat messages. If the last one is the assistant's, the reply continues it, and its text is the
+   * continuation.
    */
   readonly messages: readonly ChatMessage[];
   /**
-   * What the messages are where the model said some of them: the very ids, not what their text
-   * would be read as. With `tokenIds`.
+   * Token ids of the messages if the model wrote some of them: the sampled ids instead of a new
+   * tokenization. Only with `tokenIds`.
    */
   readonly ids?: Int32Array;
-  /** One sample each; a back end without `seeds` heeds their number only. */
+  /** One seed per sample; a back end without `seeds` uses only their number. */
   readonly seeds: readonly bigint[];
 }
 
 export interface SampleRequest {
   readonly prompts: readonly SamplePrompt[];
   readonly sampling: Omit<SamplingSettings, 'seed'>;
-  /** Of each reply. */
+  /** Maximum number of tokens of each reply. */
   readonly maxTokens: number;
-  /** Text before the first of these is kept. */
+  /** Stop strings; the reply is the text before the first of them. */
   readonly stop?: readonly string[];
   /** GBNF. */
   readonly grammar?: string;
   readonly jsonSchema?: object;
-  /** Null: the bare base; absent: what the back end answers with by itself. */
+  /** Adapter to answer with; null: the bare base model. Default: the back end's own. */
   readonly adapter?: { readonly id: string } | null;
-  /** Replies at once, at most. */
+  /** Maximum number of replies at once. */
   readonly maxSequences?: number;
   readonly signal?: AbortSignal;
-  /** Called where a back end knows how far it is before replies are finished. */
+  /** Called by a back end that knows its progress before replies are finished. */
   readonly onProgress?: (progress: SampleProgress) => void;
 }
 
@@ -76,28 +75,28 @@ export interface SampleProgress {
 
 export interface Reply {
   readonly promptIndex: number;
-  /** The place of its seed. */
+  /** Index of its seed. */
   readonly sampleIndex: number;
-  /** Without end-of-turn token and stop string. */
+  /** Text without end-of-turn token and stop string. */
   readonly text: string;
-  /** Ended by itself, at `maxTokens`, or cancelled: that one is no reply. */
+  /** How the reply ended: by itself, at `maxTokens`, or cancelled. A cancelled one is discarded. */
   readonly finish: 'stop' | 'length' | 'aborted';
-  /** Counts of a back end that gives no ids; absent where it does not count. */
+  /** Token counts of a back end without ids; absent if it does not count. */
   readonly promptTokens?: number;
   readonly tokens?: number;
   readonly promptIds?: Int32Array;
-  /** The end-of-turn or stop token included. */
+  /** Sampled token ids, including the end-of-turn or stop token. */
   readonly tokenIds?: Int32Array;
   /** Natural log-probability of each token of `tokenIds` under the model's own distribution. */
   readonly logprobs?: Float32Array;
-  /** The same under the distribution that each was drawn from. */
+  /** Log-probabilities under the distribution that each token was drawn from. */
   readonly sampledLogprobs?: Float32Array;
   readonly seed?: bigint;
   /** SHA-256 of the adapter that was active, or null. */
   readonly adapterId?: string | null;
 }
 
-/** A reply with everything that can be learned from. */
+/** A reply with everything that training needs. */
 export interface TokenReply extends Reply {
   readonly promptIds: Int32Array;
   readonly tokenIds: Int32Array;
@@ -112,11 +111,11 @@ export interface Backend<R extends Reply = Reply> {
   readonly identity: BackendIdentity;
   readonly capabilities: Capabilities;
   /**
-   * Tokens that a prompt and its reply may have together; absent where nobody knows. An episode
-   * ends before a turn without room.
+   * Maximum number of tokens of a prompt and its reply together; absent if unknown. An episode ends
+   * before a turn that does not fit.
    */
   readonly contextTokens?: number;
-  /** SHA-256 of what answers, in hexadecimal; absent where nobody can know it. */
+  /** Returns the SHA-256 of the model, in hexadecimal; absent if it cannot be known. */
   digest?(): Promise<string>;
   /**
    * One reply for each seed of each prompt, as they finish. Whoever leaves the iteration early, or
@@ -132,16 +131,16 @@ export interface Backend<R extends Reply = Reply> {
     options?: { readonly signal?: AbortSignal },
   ): Promise<readonly Float32Array[]>;
   /**
-   * How a conversation goes on after a reply that ended by itself: the ids between its end token
-   * and the next reply. Learning from episodes of several turns needs it.
+   * Returns the token ids between the end token of a reply that ended by itself and the next reply.
+   * Training on episodes of several turns needs it.
    */
   renderTurn?(before: readonly ChatMessage[], said: ChatMessage): Int32Array;
   dispose(): Promise<void>;
 }
 
 /**
- * Whether a prompt is one to which the engine samples a reply (native/inference/reply.cpp): there
- * is room for a whole one.
+ * Tests whether the engine samples a reply to a prompt (native/inference/reply.cpp): whether a
+ * reply of full length fits.
  */
 export const hasRoom = (
   promptTokens: number,
@@ -187,7 +186,7 @@ export async function* sampleFrom<R extends Reply>(
   const { prompts, adapter = null, grammar, jsonSchema, signal } = request;
   if (adapter !== null) requireCapabilities(backend, ['adapters'], `the adapter ${adapter.id}`);
   if (grammar !== undefined || jsonSchema !== undefined)
-    requireCapabilities(backend, ['grammar'], 'the form of the replies');
+    requireCapabilities(backend, ['grammar'], 'a grammar or JSON Schema');
   const refuse = (what: string): never => {
     throw new IsoproError('BACKEND_REPLY_INVALID', `${describe(backend)} ${what}`);
   };
@@ -198,7 +197,7 @@ export async function* sampleFrom<R extends Reply>(
     const { promptIndex, sampleIndex } = reply;
     if (open[promptIndex]?.delete(sampleIndex) !== true)
       refuse(
-        `answered sample ${sampleIndex} of prompt ${promptIndex}, which was not asked for or had its reply`,
+        `returned a reply to sample ${sampleIndex} of prompt ${promptIndex}, which was not requested or was answered before`,
       );
     const objection = objectionTo(
       reply,
@@ -207,16 +206,16 @@ export async function* sampleFrom<R extends Reply>(
       adapter,
     );
     if (objection !== null)
-      refuse(`gave a reply to prompt ${prompts[promptIndex]!.id} ${objection}`);
+      refuse(`returned a reply to prompt ${prompts[promptIndex]!.id} ${objection}`);
     yield reply;
   }
   if (signal?.aborted === true) throw abortError('sampling was cancelled', signal);
   const silent = open.findIndex(({ size }) => size > 0);
   if (silent >= 0)
-    refuse(`gave no reply to sample ${[...open[silent]!][0]} of prompt ${prompts[silent]!.id}`);
+    refuse(`returned no reply to sample ${[...open[silent]!][0]} of prompt ${prompts[silent]!.id}`);
 }
 
-/** What of a reply is not as its back end promises; null where all is. */
+/** Returns how a reply violates the promises of its back end, or null. */
 function objectionTo(
   reply: Reply,
   capabilities: Capabilities,
@@ -225,7 +224,7 @@ function objectionTo(
 ): string | null {
   const { text, finish, promptIds, tokenIds, logprobs, sampledLogprobs, adapterId } = reply;
   if (typeof text !== 'string') return 'without text';
-  if (finish !== 'stop' && finish !== 'length') return 'that does not say how it ended';
+  if (finish !== 'stop' && finish !== 'length') return 'without a valid finish reason';
   if (capabilities.tokenIds && !(types.isInt32Array(promptIds) && types.isInt32Array(tokenIds)))
     return 'without token ids';
   if (
@@ -234,12 +233,12 @@ function objectionTo(
       (of) => !types.isFloat32Array(of) || of.length !== tokenIds?.length,
     )
   )
-    return 'without a log-probability of each token';
-  if (capabilities.seeds && reply.seed !== seed) return 'of another seed';
+    return 'without one log-probability per token';
+  if (capabilities.seeds && reply.seed !== seed) return 'with a different seed';
   if (
     capabilities.adapters &&
     (adapterId === undefined || (adapter !== null && adapterId !== adapter.id))
   )
-    return 'of another adapter';
+    return 'from a different adapter';
   return null;
 }

@@ -1,6 +1,6 @@
 /**
- * Replies from a JSONL file, for tests and to judge what another program was told. docs/backends.md
- * has the format.
+ * Replies from a JSONL file, for tests and for judging the replies of another program.
+ * docs/backends.md has the format.
  */
 import path from 'node:path';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ import { readLines } from '../files.js';
 import { given } from '../given.js';
 import type { Backend, Reply, SamplePrompt } from './backend.js';
 
-/** What `generate --json` and `eval --out` write; members of other names are theirs alone. */
+/** A line as `generate --json` and `eval --out` write it; other members are ignored. */
 const line = z.object({
   id: z.string().optional(),
   prompt: z.object({ messages: chatMessages }),
@@ -40,9 +40,9 @@ const keyOf = (messages: readonly ChatMessage[], id?: string): string =>
 const alike = (a: Content, b: Content): boolean => a.text === b.text && a.finish === b.finish;
 
 /**
- * Gives each prompt of a request the replies that the file has to the same messages, whatever the
- * request's sampling. Among lines with the same messages, those whose `id` is the prompt's answer
- * it.
+ * Returns a back end that answers each prompt with the file's replies to the same messages,
+ * whatever the sampling settings. Among lines with the same messages, those with the prompt's `id`
+ * are used.
  * @throws IsoproError FILE_UNREADABLE, RECORDING_INVALID naming file and line
  */
 export async function recordedBackend(file: string): Promise<Backend> {
@@ -84,7 +84,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
     const before = own.get(sample);
     if (before === null || (before !== undefined && !alike(before, reply)))
       refuse(
-        `another reply to sample ${sample} of this prompt stands above; prompts that are alike need an "id"`,
+        `sample ${sample} of this prompt already has a different reply; give identical prompts an "id" each`,
       );
     own.set(sample, reply);
     if (id === undefined) continue;
@@ -95,7 +95,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
       other === undefined || (other !== null && alike(other, reply)) ? reply : null,
     );
   }
-  if (replies.size === 0) throw new IsoproError('RECORDING_INVALID', `${file} holds no reply`);
+  if (replies.size === 0) throw new IsoproError('RECORDING_INVALID', `${file} contains no replies`);
   const find = ({ id, messages }: SamplePrompt, sample: number): Recorded | null =>
     replies.get(keyOf(messages, id))?.get(sample) ??
     replies.get(keyOf(messages))?.get(sample) ??
@@ -123,7 +123,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
       if (lacking.length > 0)
         throw new IsoproError(
           'RECORDING_INCOMPLETE',
-          `${file} lacks ${lacking.length} of ${asked.length} replies, the first of them sample ${lacking[0]!.sampleIndex} of prompt ` +
+          `${file} is missing ${lacking.length} of ${asked.length} replies, first of all sample ${lacking[0]!.sampleIndex} of prompt ` +
             lacking[0]!.id,
         );
       for (const { promptIndex, sampleIndex, found } of asked) {

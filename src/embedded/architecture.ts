@@ -61,33 +61,17 @@ export function planTensors(shape: ModelShape): TensorPlan[] {
   const { architecture, embedding, feedForward, vocabularySize } = shape;
   const queries = shape.heads * shape.headDimension;
   const keys = shape.keyValueHeads * shape.headDimension;
-  const plans: TensorPlan[] = [
-    {
-      name: 'token_embd.weight',
-      dimensions: [embedding, vocabularySize],
-      role: 'embedding',
-      layer: -1,
-    },
-    { name: 'output_norm.weight', dimensions: [embedding], role: 'outputNorm', layer: -1 },
-  ];
-  if (!shape.tiedHead)
-    plans.push({
-      name: 'output.weight',
-      dimensions: [embedding, vocabularySize],
-      role: 'head',
-      layer: -1,
-    });
-  if (shape.ropeFactors)
-    plans.push({
-      name: 'rope_freqs.weight',
-      dimensions: [shape.headDimension / 2],
-      role: 'ropeFactors',
-      layer: -1,
-    });
+  const plans: TensorPlan[] = [];
+  const plan = (name: string, dimensions: number[], role: TensorRole, layer = -1): void => {
+    plans.push({ name, dimensions, role, layer });
+  };
+  plan('token_embd.weight', [embedding, vocabularySize], 'embedding');
+  plan('output_norm.weight', [embedding], 'outputNorm');
+  if (!shape.tiedHead) plan('output.weight', [embedding, vocabularySize], 'head');
+  if (shape.ropeFactors) plan('rope_freqs.weight', [shape.headDimension / 2], 'ropeFactors');
   for (let layer = 0; layer < shape.layers; layer++) {
-    const add = (name: string, dimensions: number[], role: TensorRole): void => {
-      plans.push({ name: `blk.${layer}.${name}`, dimensions, role, layer });
-    };
+    const add = (name: string, dimensions: number[], role: TensorRole): void =>
+      plan(`blk.${layer}.${name}`, dimensions, role, layer);
     add('attn_norm.weight', [embedding], 'norm');
     add('attn_q.weight', [embedding, queries], 'query');
     add('attn_k.weight', [embedding, keys], 'key');

@@ -2,9 +2,6 @@
  * Writes GGUF files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Header and tensor
  * table are plain data until they are encoded, so that a test can change any one of them first.
  */
-import { randomUUID } from 'node:crypto';
-import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
-
 /** Ids of the value types that a metadata entry or the elements of its array can have. */
 export const VALUE_TYPE = {
   uint8: 0,
@@ -183,26 +180,4 @@ export function layOut(
     offset = alignUp(offset + bytes, alignment);
     return info;
   });
-}
-
-/**
- * Writes the chunks one after the other under a temporary name, then renames: never a half file
- * under `path`.
- */
-export function writeAtomically(path: string, chunks: Iterable<Uint8Array>): void {
-  const temporary = `${path}.${randomUUID()}.partial`;
-  const file = openSync(temporary, 'wx');
-  try {
-    try {
-      for (const chunk of chunks) {
-        for (let at = 0; at < chunk.length; ) at += writeSync(file, chunk, at);
-      }
-    } finally {
-      closeSync(file);
-    }
-    renameSync(temporary, path);
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw error;
-  }
 }

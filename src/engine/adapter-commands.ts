@@ -1,4 +1,4 @@
-/** What to type into other programs so that they use an adapter in GGUF. */
+/** Commands for other programs that use an adapter in GGUF. */
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
@@ -18,7 +18,7 @@ export function askCommand(port: number, before: readonly ChatMessage[], model?:
   return `curl -s http://127.0.0.1:${port}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`;
 }
 
-/** Starts llama.cpp's server, and asks it. */
+/** Returns the commands that start llama.cpp's server and ask it. */
 export const serverCommands = (
   model: string,
   adapter: string,
@@ -35,7 +35,7 @@ function tripleQuoted(text: string): string {
   if (/"""\s*[\r\n]/.test(text))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'a message before the questions has a line that ends with three quotes: no Modelfile can say it',
+      'a message before the questions has a line that ends with three quotes, which a Modelfile cannot represent',
       {
         remedy: 'Prepare the adapter for another program, such as --for llama-server.',
       },
@@ -71,7 +71,7 @@ export const ollamaCommands = (
 ];
 
 export const OLLAMA_TEMPLATE =
-  "Ollama takes the chat template from the model's file where it knows it; `ollama show --template` says which. For another, add " +
+  'Ollama uses the chat template of the model file if it knows it; `ollama show --template` prints it. To use another, add ' +
   'TEMPLATE to the Modelfile.';
 
 /**

@@ -1,8 +1,9 @@
 /** Adapter files apart from training: read in either format, examined, converted. */
+import { hash } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { requireFile } from '../files.js';
+import { requireFile, type Link } from '../files.js';
 import { hashFile } from './adapter.js';
 import { loadAddon, settled, typed, type AdapterModule, type ModelShape } from './addon.js';
 import { sha256, writeFileAtomically, writeFilesAtomically } from './atomic-file.js';
@@ -16,16 +17,16 @@ export type AdapterFormat = (typeof ADAPTER_FORMATS)[number];
 
 export interface AdapterInspection {
   readonly format: AdapterFormat;
-  /** Empty where the file does not say, as PEFT's does not. */
+  /** Architecture; empty if the file does not name one, as in PEFT's format. */
   readonly architecture: string;
-  /** Of the GGUF, or of adapter_model.safetensors. */
+  /** SHA-256 of the GGUF, or of adapter_model.safetensors. */
   readonly sha256: string;
   readonly parameters: number;
   readonly layers: readonly number[];
-  /** What the adapter says of its base model; null where it says nothing. */
+  /** Base model that the adapter names; members are null if it does not. */
   readonly base: { readonly name: string | null; readonly sha256: string | null };
   readonly modules: readonly {
-    /** As in GGUF: blk.3.attn_k. */
+    /** Name as in GGUF: blk.3.attn_k. */
     readonly name: string;
     readonly rank: number;
     /** s r; the adapter adds s B A. */
@@ -39,20 +40,21 @@ export interface AdapterInspection {
   }[];
 }
 
-export interface AdapterConversion {
+const conversion = z.strictObject({
   /** Path of a GGUF, or of a folder in PEFT's format. */
-  readonly adapter: string;
+  adapter: z.string().min(1),
   /**
    * Path of the base model, a GGUF: the shapes are held against it, and PEFT's order of rows
    * depends on it.
    */
-  readonly model: string;
-  readonly format: AdapterFormat;
+  model: z.string().min(1),
+  format: z.enum(ADAPTER_FORMATS),
   /** A file for GGUF, a folder for PEFT. */
-  readonly out: string;
+  out: z.string().min(1),
   /** base_model_name_or_path of PEFT's configuration. */
-  readonly baseModel?: string;
-}
+  baseModel: z.string().min(1).optional(),
+});
+export type AdapterConversion = z.input<typeof conversion>;
 
 export interface AdapterSource {
   readonly architecture: string;
@@ -78,14 +80,14 @@ export async function readAdapterFile(
   if (shape !== null && source.architecture !== '' && source.architecture !== shape.architecture) {
     throw new IsoproError(
       'ADAPTER_MISMATCH',
-      `${adapter} adapts a model of architecture ${source.architecture}, not ${shape.architecture}`,
+      `${adapter} is for the architecture ${source.architecture}, but the model is ${shape.architecture}`,
     );
   }
   return source;
 }
 
 /**
- * What the trainer can say of a model without training it.
+ * Reads the shape of a model without training it.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
  *   NUMERIC_FAILURE; so does createTrainer
  */
@@ -100,7 +102,7 @@ export async function modelShape(model: string): Promise<ModelShape> {
 }
 
 /**
- * What an adapter holds, without its base model.
+ * Reads what an adapter contains, without its base model.
  * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE
  */
 export async function inspectAdapter(adapter: string): Promise<AdapterInspection> {
@@ -109,10 +111,7 @@ export async function inspectAdapter(adapter: string): Promise<AdapterInspection
   const measured = modules.map(({ name, rank, scale, inputs, outputs, a, b }) => {
     const [gramA, gramB] = [gram(a, rank, inputs), gram(b, rank, outputs)];
     const trace = (matrix: Float64Array): number =>
-      Array.from({ length: rank }, (_, i) => matrix[i * rank + i]!).reduce(
-        (sum, value) => sum + value,
-        0,
-      );
+      matrix.reduce((sum, value, i) => (i % (rank + 1) === 0 ? sum + value : sum), 0);
     // ||B A||^2 = <B^T B, A A^T>; rounding may leave a tiny negative number for 0.
     const product = gramA.reduce((sum, value, i) => sum + value * gramB[i]!, 0);
     return {
@@ -167,18 +166,18 @@ export async function writePeft(
   shape: ModelShape,
   baseModel: string | null,
 ): Promise<string> {
-  const hash = sha256();
+  const digest = sha256();
   await writeFilesAtomically([
     {
       file: path.join(folder, PEFT_WEIGHTS),
-      parts: hash.through(encodeSafetensors(peftTensors(modules, shape))),
+      parts: digest.through(encodeSafetensors(peftTensors(modules, shape))),
     },
     {
       file: path.join(folder, PEFT_CONFIG),
       parts: [Buffer.from(`${JSON.stringify(peftConfig(modules, shape, baseModel), null, 2)}\n`)],
     },
   ]);
-  return hash.digest();
+  return digest.digest();
 }
 
 /**
@@ -188,18 +187,7 @@ export async function writePeft(
  *   NUMERIC_FAILURE, WRITE_FAILED
  */
 export async function convertAdapter(request: AdapterConversion): Promise<string> {
-  const text = z.string().min(1);
-  const { adapter, model, format, out, baseModel } = checked(
-    z.strictObject({
-      adapter: text,
-      model: text,
-      format: z.enum(ADAPTER_FORMATS),
-      out: text,
-      baseModel: text.optional(),
-    }),
-    request,
-    'request',
-  );
+  const { adapter, model, format, out, baseModel } = checked(conversion, request, 'request');
   if (path.resolve(adapter) === path.resolve(out))
     throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${adapter}`);
   const { addon } = loadAddon();
@@ -209,9 +197,13 @@ export async function convertAdapter(request: AdapterConversion): Promise<string
   const bytes = await settled(addon.encodeAdapter(model, modules, baseSha256));
   if (format === 'peft')
     return writePeft(out, modules, shape, baseModel ?? (baseName === '' ? null : baseName));
-  const hash = sha256();
-  await writeFileAtomically(out, hash.through([bytes]), 'follow');
-  return hash.digest();
+  return writeHashed(out, bytes, 'follow');
+}
+
+/** @returns SHA-256 of the file, in hexadecimal */
+async function writeHashed(file: string, bytes: Uint8Array, link?: Link): Promise<string> {
+  await writeFileAtomically(file, [bytes], link);
+  return hash('sha256', bytes);
 }
 
 /**
@@ -224,16 +216,11 @@ export async function convertAdapter(request: AdapterConversion): Promise<string
  */
 export async function weakenAdapter(
   adapter: string,
-  {
-    model,
-    strength,
-    out,
-  }: { readonly model: string; readonly strength: number; readonly out: string },
+  options: { readonly model: string; readonly strength: number; readonly out: string },
 ): Promise<string> {
+  const { model, strength, out } = options;
   const { modules, baseSha256 } = await readAdapterFile(adapter, null);
   const weaker = modules.map((module) => ({ ...module, scale: module.scale * strength }));
   const bytes = await settled(loadAddon().addon.encodeAdapter(model, weaker, baseSha256));
-  const hash = sha256();
-  await writeFileAtomically(out, hash.through([bytes]));
-  return hash.digest();
+  return writeHashed(out, bytes);
 }

@@ -1,6 +1,6 @@
 /**
- * What other programs need of an adapter: its files in the form that each reads, and the commands
- * to type.
+ * Prepares an adapter for other programs: its files in the form that each reads, and the commands
+ * to run.
  */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -22,44 +22,49 @@ import {
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './argument-check.js';
+import { bounded } from './bounded-list.js';
 import { mergeAdapter } from './model-export.js';
 import type { ChatMessage } from './prompt-renderer.js';
 
 export const ADAPTER_USERS = ['llama-server', 'ollama', 'lm-studio', 'transformers'] as const;
 export type AdapterUser = (typeof ADAPTER_USERS)[number];
 
-export interface AdapterUse {
-  readonly for: AdapterUser;
+const said = z.strictObject({
+  role: z.enum(['system', 'user', 'assistant']),
+  content: z.string(),
+}) as z.ZodType<ChatMessage, ChatMessage>;
+const adapterUse = z.strictObject({
+  for: z.enum(ADAPTER_USERS),
   /** Path of a GGUF, or of a folder in PEFT's format. */
-  readonly adapter: string;
+  adapter: z.string().min(1),
   /** Path of the base model, a GGUF. */
-  readonly model: string;
+  model: z.string().min(1),
   /**
-   * SHA-256 of the base that the adapter was trained on, where it is known: another file is
-   * refused.
+   * SHA-256 of the base model that the adapter was trained on, if known; any other file is refused.
    */
-  readonly modelSha256?: string;
-  /** A folder, made where it is not there. */
-  readonly out: string;
+  modelSha256: z.string().min(1).optional(),
+  /** Output folder; created if missing. */
+  out: z.string().min(1),
   /**
-   * What stood before every question that the adapter was trained on: a system message, solved
-   * examples. Default: nothing.
+   * Messages before every question that the adapter was trained on: a system message, solved
+   * examples. Default: none.
    */
-  readonly before?: readonly ChatMessage[];
-  /** Replaces files that are there, which may be those of another adapter. Default: false. */
-  readonly force?: boolean;
-}
+  before: bounded(z.array(said)).default([]),
+  /** Replace existing files, which may belong to another adapter. Default: false. */
+  force: z.boolean().default(false),
+});
+export type AdapterUse = z.input<typeof adapterUse>;
 
 export interface PreparedAdapter {
-  /** Absolute paths of what was written. */
+  /** Absolute paths of the written files. */
   readonly files: readonly string[];
-  /** To type into a shell, in this order. */
+  /** Shell commands to run, in this order. */
   readonly commands: readonly string[];
-  /** What to know before. */
+  /** What to know before running them. */
   readonly note: string;
 }
 
-/** What is written, in the folder. */
+/** Names of the files that are written to the folder. */
 const FILES: Readonly<Record<AdapterUser, (name: string) => readonly string[]>> = {
   'llama-server': () => ['adapter.gguf'],
   ollama: () => ['adapter.gguf', 'Modelfile'],
@@ -73,7 +78,7 @@ interface Place {
   readonly adapter: string;
   readonly model: string;
   readonly folder: string;
-  /** Of what is registered in other programs. */
+  /** Name under which other programs register it. */
   readonly name: string;
   readonly before: readonly ChatMessage[];
 }
@@ -84,7 +89,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     return {
       files: [file],
       commands: serverCommands(model, file, before),
-      note: 'The second command asks the server once it listens. llama-cli takes the same --model and --lora.',
+      note: 'Run the second command once the server is listening. llama-cli takes the same --model and --lora.',
     };
   },
   ollama: async ({ adapter, model, folder, name, before }) => {
@@ -93,11 +98,8 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
     const file = await asGguf(adapter, model, folder);
     const written = path.join(folder, 'Modelfile');
     await writeFileAtomically(written, [Buffer.from(text)]);
-    return {
-      files: [file, written],
-      commands: ollamaCommands(name, written),
-      note: OLLAMA_TEMPLATE,
-    };
+    const commands = ollamaCommands(name, written);
+    return { files: [file, written], commands, note: OLLAMA_TEMPLATE };
   },
   'lm-studio': async ({ adapter, model, folder, name, before }) => {
     const file = path.join(folder, `${name}.gguf`);
@@ -112,7 +114,7 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
           : ['lms server start', askCommand(1234, before, name)]),
       ],
       note:
-        'LM Studio loads no adapters: this is the model with the adapter merged, in f16. ' +
+        'LM Studio does not load adapters: this is the model with the adapter merged into it, in f16. ' +
         '`isopro-native adapters merge --type q8_0` makes a smaller one.',
     };
   },
@@ -133,8 +135,8 @@ const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAd
         `python ${shellWord(script)} "${before.length === 0 ? 'Hello' : 'QUESTION'}"`,
       ],
       note:
-        'transformers reads the base from the same GGUF and unpacks it to f32: four bytes a parameter. ' +
-        'reply.py shows how; PeftModel.from_pretrained takes the folder.',
+        'transformers reads the base model from the same GGUF and unpacks it to f32, four bytes per parameter. ' +
+        'reply.py shows how. PeftModel.from_pretrained takes the folder.',
     };
   },
 };
@@ -151,57 +153,29 @@ async function asGguf(adapter: string, model: string, folder: string): Promise<s
  *   base), INVALID_ARGUMENT, WRITE_FAILED, also for a file that is there
  */
 export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> {
-  const text = z.string().min(1);
-  const valid = checked(
-    z.strictObject({
-      for: z.enum(ADAPTER_USERS),
-      adapter: text,
-      model: text,
-      modelSha256: text.optional(),
-      out: text,
-      before: z
-        .array(
-          z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: z.string() }),
-        )
-        .optional(),
-      force: z.boolean().optional(),
-    }),
-    use,
-    'use',
-  );
-  const [adapter, model, folder] = [
-    path.resolve(valid.adapter),
-    path.resolve(valid.model),
-    path.resolve(valid.out),
-  ];
+  const valid = checked(adapterUse, use, 'use');
+  const adapter = path.resolve(valid.adapter);
+  const model = path.resolve(valid.model);
+  const folder = path.resolve(valid.out);
   if (/[\n"]/.test(`${model}${folder}`))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'paths with quotes or line breaks have no place in a Modelfile',
+      'a path in a Modelfile cannot contain quotes or line breaks',
     );
   if (valid.modelSha256 !== undefined && (await hashFile(model)) !== valid.modelSha256)
     throw new IsoproError(
       'ADAPTER_MISMATCH',
-      `${model} is not the model that the adapter was trained on: its SHA-256 is another`,
+      `${model} is not the model that the adapter was trained on: its SHA-256 differs`,
     );
-  const name = adaptedName(
-    model,
-    await hashFile(
-      existsSync(path.join(adapter, PEFT_WEIGHTS)) ? path.join(adapter, PEFT_WEIGHTS) : adapter,
-    ),
-  );
-  const there =
-    valid.force === true
-      ? undefined
-      : FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
-  if (there !== undefined)
+  const weights = path.join(adapter, PEFT_WEIGHTS);
+  const name = adaptedName(model, await hashFile(existsSync(weights) ? weights : adapter));
+  const there = FILES[valid.for](name).find((file) => existsSync(path.join(folder, file)));
+  if (there !== undefined && !valid.force)
     throw new IsoproError(
       'WRITE_FAILED',
-      `${path.join(folder, there)} is there already, and may be of another adapter`,
-      {
-        remedy: 'Give another folder with --out, or --force to replace what is there.',
-      },
+      `${path.join(folder, there)} exists already and may belong to another adapter`,
+      { remedy: 'Choose another folder with --out, or replace the files with --force.' },
     );
   makeFolder(folder);
-  return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before ?? [] });
+  return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before });
 }

@@ -14,10 +14,10 @@ export const requireAdapter = (path: string): void =>
   requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND', false, {
     what: 'the adapter',
     remedy:
-      'Give an adapter in GGUF: of a run, the file in its folder adapters/; `serve` and the commands take the run itself too.',
+      'Give an adapter in GGUF. For a run, that is the file in its folder adapters/; `serve` and the commands also take the run itself.',
   });
 
-/** What the handles of one loaded adapter share. */
+/** State that the handles of one loaded adapter share. */
 interface Loaded {
   readonly native: NativeAdapter;
   handles: number;
@@ -60,7 +60,7 @@ export class Adapter {
     return this.#loaded;
   }
 
-  /** Frees the adapter's memory once nothing uses it; harmless when repeated. */
+  /** Frees the adapter's memory once nothing uses it. Safe to call repeatedly. */
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
@@ -72,8 +72,16 @@ export class Adapter {
   }
 }
 
+/** Adapter of one call; null: the bare base model. Default: the model's own adapter. */
+export const adapterOption = z
+  .custom<Adapter | null>(
+    (value) => value === null || typeof (value as Adapter).id === 'string',
+    'expected an Adapter or null',
+  )
+  .optional();
+
 /**
- * SHA-256 of a file's content, in hexadecimal.
+ * Returns the SHA-256 of a file's content, in hexadecimal.
  * @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT
  */
 export async function hashFile(path: string): Promise<string> {

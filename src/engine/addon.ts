@@ -9,6 +9,11 @@ import { fileURLToPath } from 'node:url';
 import { offAbort, onAbort } from '../abort.js';
 import { abortError, ERRORS, IsoproError, withReason, type ErrorCode } from '../errors.js';
 import { readJson, unreadable } from '../files.js';
+import type {
+  CheckedTrainerOptions,
+  PlannedTarget,
+  TrainSequenceCopy,
+} from './training-request.js';
 
 export interface NativeCancellation {
   cancel(): void;
@@ -20,10 +25,10 @@ export interface NativeAdapter {
 
 export const MATMULS = ['ggml', 'own', 'auto'] as const;
 export type Matmul = (typeof MATMULS)[number];
-/** What `info.matmul` says of a loaded model. */
+/** Values of `info.matmul` of a loaded model. */
 export const KERNELS = ['ggml', 'own'] as const;
 export const MATMUL_HELP =
-  'whose kernels multiply with the weights: own are for Q4_1, Q5_0, Q6_K and Q8_0 on x86; auto: own where they have something to do';
+  'matrix kernels: ggml, own (Q4_1, Q5_0, Q6_K and Q8_0 on x86), or auto (own where supported)';
 
 export interface NativeModelInfo {
   architecture: string;
@@ -46,7 +51,7 @@ export interface NativeModelInfo {
    */
   matmul: (typeof KERNELS)[number];
   /**
-   * Whether a sample of a request for several has the same bits whatever else is asked for with it
+   * True if a sample of a request for several has the same bits whatever else the request asks for
    * (native/inference/context.h).
    */
   batchInvariant: boolean;
@@ -57,7 +62,7 @@ export interface NativeModelInfo {
   /** Every token that ends a turn. */
   ends: readonly number[];
   addBos: boolean;
-  /** What llama.cpp warned of when it loaded the file. */
+  /** Warnings of llama.cpp from loading the file. */
   warnings: readonly string[];
 }
 
@@ -105,7 +110,7 @@ export interface NativeBatchRequest extends NativeReplySettings {
 }
 
 /**
- * A token that could come at some place, with its natural log-probability under the model's own
+ * A possible token at a position, with its natural log-probability under the model's own
  * distribution.
  */
 export interface TokenChance {
@@ -113,7 +118,7 @@ export interface TokenChance {
   readonly logprob: number;
 }
 
-interface NativeText {
+export interface NativeText {
   tokens: Int32Array;
   logProbabilities: Float32Array;
   sampledLogProbabilities: Float32Array;
@@ -144,7 +149,8 @@ export interface NativeToken {
 }
 
 /**
- * Of one continuation, one entry a token; `ranks` and `top` are empty where `alternatives` is -1.
+ * Scores of one continuation, one entry per token; `ranks` and `top` are empty if `alternatives` is
+ * -1.
  */
 export interface NativeScores {
   logProbabilities: Float32Array;
@@ -152,41 +158,37 @@ export interface NativeScores {
   top: TokenChance[][];
 }
 
-/**
- * A text that goes on after the first `at` tokens of a trunk; the tokens from `from` on are asked
- * for.
- */
+/** A text that continues the first `at` tokens of a trunk; the tokens from `from` on are scored. */
 export interface NativeBranch {
   at: number;
   tokens: Int32Array;
   from: number;
 }
 
-/** What a part of the work has cost; processor time is that of the whole process. */
+/** Cost of a part of the work; processor time is that of the whole process. */
 export interface StageTime {
   readonly seconds: number;
   readonly processorSeconds: number;
 }
 
-/** Tokens that were evaluated, and what that has cost. */
+/** Number of evaluated tokens, and the cost of evaluating them. */
 export interface EvaluationCost {
   readonly tokens: number;
   readonly time: StageTime;
 }
 
 export interface BranchScores {
-  /** Of each branch's tokens from `from` on. */
+  /** Log-probabilities of each branch's tokens from `from` on. */
   readonly logProbabilities: readonly Float32Array[];
   readonly trunk: EvaluationCost;
   readonly branches: EvaluationCost;
   /**
-   * How many of the branches' tokens are the trunk's last before a branch, which are evaluated with
-   * it.
+   * Number of tokens of the trunk just before a branch that are evaluated again with the branch.
    */
   readonly repeatedTokens: number;
 }
 
-/** What a running generation has done so far. */
+/** Progress of a running generation. */
 export interface GenerationProgress {
   /** Rollouts. */
   finished: number;
@@ -215,7 +217,7 @@ export interface TensorSummary {
 export interface NativeInspection {
   /** GGUF version. */
   readonly version: number;
-  /** Size of the file. */
+  /** Size of the file in bytes. */
   readonly bytes: number;
   /** `general.type`; `model` where the file does not say. */
   readonly kind: string;
@@ -224,7 +226,7 @@ export interface NativeInspection {
   readonly name: string;
   readonly parameters: number;
   readonly vocabularySize: number;
-  /** By tensor type, most bytes first. */
+  /** Totals by tensor type, most bytes first. */
   readonly types: readonly {
     readonly type: string;
     readonly tensors: number;
@@ -234,16 +236,16 @@ export interface NativeInspection {
   /** Scalars as text, arrays as their type and length, in the file's order. */
   readonly metadata: readonly (readonly [key: string, value: string])[];
   readonly tensors: readonly TensorSummary[];
-  /** What llama.cpp warns of when it reads the file; empty where it is not read. */
+  /** Warnings of llama.cpp from reading the file; empty if it does not read it. */
   readonly warnings: readonly string[];
   /**
-   * Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are
-   * held against a base only when they are loaded.
+   * Reason why `loadModel` would refuse the file, or null. Adapters are compared with a base model
+   * only when they are loaded.
    */
   readonly problem: { readonly code: ErrorCode; readonly message: string } | null;
   /**
-   * Why `createTrainer` would refuse it: for `problem`, or since the trainer has no backward for
-   * what inference runs.
+   * Reason why `createTrainer` would refuse the file: `problem`, or an operation that has no
+   * backward pass; or null.
    */
   readonly trainingProblem: { readonly code: ErrorCode; readonly message: string } | null;
 }
@@ -265,7 +267,7 @@ export interface NativeModel {
   tokenize(text: string, parseControl: boolean): Int32Array;
   /** On a thread of the pool. */
   tokenizeAll(texts: string[]): Promise<Int32Array[]>;
-  /** Whether texts that differ have tokens that differ; false where it is not known. */
+  /** True if different texts always have different tokens; false if unknown. */
   tokenizesInjectively(): boolean;
   detokenize(tokens: Int32Array, withControl: boolean): string;
   bytes(token: number): Uint8Array;
@@ -316,8 +318,8 @@ export interface NativeModel {
 }
 
 /**
- * What a trainer's calls have cost so far. `forward` is of a step, up to the output head;
- * `evaluation` is of those without a gradient.
+ * Cost of a trainer's calls so far. `forward` is the forward pass of a step up to the output head;
+ * `evaluation` is the cost of calls without a gradient.
  */
 export interface TrainerTimes {
   readonly boundaries: StageTime;
@@ -348,16 +350,6 @@ export interface NativeTrainerInfo {
   targets: { module: string; rank: number; scale: number; parameters: number }[];
 }
 
-export interface NativeSequence {
-  tokenIds: Int32Array;
-  labelMask: Uint8Array;
-  weight: number;
-  advantages?: Float32Array | undefined;
-  oldLogprobs?: Float32Array | undefined;
-  referenceLogprobs?: Float32Array | undefined;
-  boundary?: { layer: number; rows: Uint16Array } | undefined;
-}
-
 export interface NativeObjective {
   policy: boolean;
   temperature: number;
@@ -366,58 +358,92 @@ export interface NativeObjective {
   klCoefficient: number;
 }
 
-export interface NativeStepStatistics {
-  step: number;
-  learningRate: number;
-  tokens: number;
-  loss: number;
-  gradNorm: number;
-  clipped: boolean;
-  applied: boolean;
-  nonFinite: string[];
-  microBatchNorms: number[];
-  microBatchTokens: number[];
-  clipFraction: number;
-  klToReference: number;
-  oldPolicyGap: number;
-  modules: Record<
-    string,
-    {
-      pairGradNorm: number;
-      updateRatio: number;
-      dormantFraction: number;
-      dormantDirections: readonly number[];
-      rankUse: number;
-    }
-  >;
+/**
+ * Statistics of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas:
+ * docs/training.md. A type instead of an interface, so that the monitor can read it as a dictionary
+ * of numbers.
+ */
+export type ModuleStatistics = {
+  /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
+  readonly pairGradNorm: number;
+  /** s ||delta(BA)|| / ||W||. */
+  readonly updateRatio: number;
+  /** Fraction of directions whose mean contribution is at most 2.5 % of the module's mean. */
+  readonly dormantFraction: number;
+  /** Dormant directions, ascending. */
+  readonly dormantDirections: readonly number[];
+  /** exp(entropy of the normalised singular values of BA) / rank. */
+  readonly rankUse: number;
+};
+
+/** Measured in C++ before clipping; frozen. */
+export interface StepStatistics {
+  /** Number of the step, from 1. */
+  readonly step: number;
+  readonly learningRate: number;
+  /** Number of labelled tokens. */
+  readonly tokens: number;
+  /** Loss per labelled token. */
+  readonly loss: number;
+  readonly gradNorm: number;
+  readonly clipped: boolean;
+  /** False if something was not finite; then nothing was changed. */
+  readonly applied: boolean;
+  /** Names of the values that were not finite: "loss" or parameters. */
+  readonly nonFinite: readonly string[];
+  /** Norm of the mean gradient of each micro-batch, for the noise scale. */
+  readonly microBatchNorms: readonly number[];
+  readonly microBatchTokens: readonly number[];
+  /** Fraction of labelled tokens whose ratio was clipped. */
+  readonly clipFraction: number;
+  /** Mean of the k3 estimate over tokens with a reference log-probability. */
+  readonly klToReference: number;
+  /**
+   * Mean |log p - oldLogprob| over tokens that have one, before the update: the distance of the
+   * policy from the one that sampled.
+   */
+  readonly oldPolicyGap: number;
+  readonly modules: Readonly<Record<string, ModuleStatistics>>;
+}
+
+export interface SequenceEvaluation {
+  /** Loss, summed over the labelled tokens of the sequence. */
+  readonly loss: number;
+  /** Mean entropy over the labelled tokens, nats. */
+  readonly entropy: number;
+  /**
+   * Log-probabilities, [tokens], at the objective's temperature; 0 for tokens that are not
+   * labelled.
+   */
+  readonly logprobs: Float32Array;
+}
+
+export interface Evaluation {
+  /** Loss per labelled token. */
+  readonly loss: number;
+  readonly tokens: number;
+  readonly sequences: readonly SequenceEvaluation[];
 }
 
 export type NativeEdit =
   | { kind: 'raiseRank'; module: string; rank: number }
-  | {
-      kind: 'addTarget';
-      layer: number;
-      module: string;
-      rank: number;
-      scale: number;
-      dropout: number;
-    }
+  | ({ kind: 'addTarget' } & PlannedTarget)
   | { kind: 'recycleDirections'; module: string; directions: Int32Array }
   | { kind: 'rebalance' | 'rescale' | 'setRateFactor'; module: string; factor: number }
   | { kind: 'setOptimiser'; learningRate: number; maxNorm: number; epsilon?: number | undefined };
 
-/** What of a model decides which adapters fit it and how PEFT orders their rows. */
+/** Properties of a model that decide which adapters fit it and how PEFT orders their rows. */
 export interface ModelShape {
   architecture: string;
   layers: number;
   heads: number;
-  /** Of k and v. */
+  /** Number of heads of k and v. */
   keyHeads: number;
 }
 
 /** One adapted matrix: y = W x + scale B A x. */
 export interface AdapterModule {
-  /** As in GGUF, without ".weight": blk.3.attn_k. */
+  /** Name as in GGUF, without ".weight": blk.3.attn_k. */
   name: string;
   rank: number;
   inputs: number;
@@ -431,50 +457,27 @@ export interface AdapterModule {
 
 export interface NativeTrainer {
   open(path: string): Promise<ModelShape>;
-  create(options: {
-    targets: { layer: number; module: string; rank: number; scale: number; dropout: number }[];
-    allWeights: boolean;
-    optimiser: {
-      learningRate: number;
-      factorB: number;
-      beta1: number;
-      beta2: number;
-      epsilon: number;
-      weightDecay: number;
-      maxNorm: number;
-      schedule: string;
-      warmupSteps: number;
-      totalSteps: number;
-      finalFactor: number;
-    };
-    seed: bigint;
-    threads: number;
-    memoryBytes: number;
-    microBatchTokens: number;
-    sharePrefixes: boolean;
-  }): Promise<void>;
+  create(
+    options: Omit<CheckedTrainerOptions, 'lora'> & { targets: readonly PlannedTarget[] },
+  ): Promise<void>;
   information(): Promise<NativeTrainerInfo>;
   times(): Promise<TrainerTimes>;
   step(
-    batch: NativeSequence[],
+    batch: TrainSequenceCopy[],
     objective: NativeObjective,
     microBatches: Int32Array,
     leastMicroBatches: number,
     apply: boolean,
     cancellation: NativeCancellation,
-  ): Promise<NativeStepStatistics>;
+  ): Promise<StepStatistics>;
   evaluate(
-    batch: NativeSequence[],
+    batch: TrainSequenceCopy[],
     objective: NativeObjective,
     adapter: boolean,
     cancellation: NativeCancellation,
-  ): Promise<{
-    loss: number;
-    tokens: number;
-    sequences: { loss: number; entropy: number; logprobs: Float32Array }[];
-  }>;
+  ): Promise<Evaluation>;
   captureBoundary(
-    batch: NativeSequence[],
+    batch: TrainSequenceCopy[],
     cancellation: NativeCancellation,
   ): Promise<Uint16Array[]>;
   edit(edit: NativeEdit): Promise<void>;
@@ -547,7 +550,7 @@ export function packageRoot(): string {
   }
 }
 
-/** Where the addon may be, in the order in which it is looked for. */
+/** Returns the paths where the addon may be, in search order. */
 export function addonCandidates(root = packageRoot()): string[] {
   return [
     // first: a clone that packed itself once goes on being built
@@ -557,8 +560,8 @@ export function addonCandidates(root = packageRoot()): string[] {
 }
 
 /**
- * What the system refused where a library was not loaded, by the words of its loader; undefined
- * where it is the library.
+ * Returns what the system refused when a library was not loaded, judged by the loader's message;
+ * undefined if the library itself is at fault.
  */
 function refusedLibrary(failure: Error | undefined): ErrorCode | undefined {
   const words = failure?.message ?? '';
@@ -568,8 +571,8 @@ function refusedLibrary(failure: Error | undefined): ErrorCode | undefined {
 }
 
 /**
- * ggml leaves a back end out where the system opens its file no more, and does not say so. It has
- * the folder and one file open at a time.
+ * Checks that the system can open more files: ggml silently skips a back end whose file it cannot
+ * open. ggml has the folder and one file open at a time.
  */
 function requireRoomForFiles(file: string): void {
   const opened: number[] = [];
@@ -583,8 +586,8 @@ function requireRoomForFiles(file: string): void {
 }
 
 /**
- * What the system refused of a back end's library: ggml leaves out what does not load, and does not
- * say so either.
+ * Returns the error of loading a back end's library: ggml silently skips a library that does not
+ * load.
  */
 function refusedBackend(folder: string): Error | undefined {
   for (const name of readdirSync(folder).filter((entry) =>
@@ -601,8 +604,8 @@ function refusedBackend(folder: string): Error | undefined {
 }
 
 /**
- * Whether the addon can be built in this folder: what `npm run package` makes holds it prebuilt and
- * not its sources.
+ * Tests whether the addon can be built in this folder; a package from `npm run package` has a
+ * prebuilt addon and no sources.
  */
 export const isSource = (root: string): boolean => existsSync(path.join(root, 'CMakeLists.txt'));
 
@@ -611,9 +614,9 @@ export function missingAddonRemedy(root: string, there: boolean): string {
   const prebuilds = path.join(root, 'prebuilds');
   if (!isSource(root) && existsSync(prebuilds))
     return (
-      `This package holds an addon for ${readdirSync(prebuilds).join(', ')} and this is ${process.platform}-${process.arch}` +
-      `${there ? ', with another C library or without a library that it needs' : ''}: install from a clone of the project, which ` +
-      'compiles one.'
+      `This package has an addon for ${readdirSync(prebuilds).join(', ')}, but this machine is ${process.platform}-${process.arch}` +
+      `${there ? ' with another C library, or lacks a library that the addon needs' : ''}. Install from a clone of the project, which ` +
+      'compiles the addon.'
     );
   const installed = path.basename(path.dirname(root)) === 'node_modules';
   const build = installed
@@ -622,7 +625,7 @@ export function missingAddonRemedy(root: string, there: boolean): string {
   const why = there
     ? 'The addon was built for another processor, system or C library, or a library that it needs is missing'
     : installed
-      ? 'npm left its install script out (--ignore-scripts), or the script failed'
+      ? 'npm skipped its install script (--ignore-scripts), or the script failed'
       : 'It has not been built';
   return `${why}: run ${build}; it needs a C++ compiler, CMake and git, which \`isopro-native doctor\` looks for.`;
 }
@@ -630,7 +633,7 @@ export function missingAddonRemedy(root: string, there: boolean): string {
 let loaded: { addon: Addon; file: string } | undefined;
 
 /**
- * The addon, loaded once a process.
+ * Returns the addon, loaded once per process.
  * @throws IsoproError NATIVE_ADDON_MISSING, BACKEND_UNAVAILABLE, SYSTEM_LIMIT, OUT_OF_MEMORY
  */
 export function loadAddon(): { addon: Addon; file: string } {
@@ -656,7 +659,7 @@ export function loadAddon(): { addon: Addon; file: string } {
   if (addon === undefined) {
     throw new IsoproError(
       refusedLibrary(failure) ?? 'NATIVE_ADDON_MISSING',
-      failure?.message ?? `there is no addon at ${candidates.join(' or ')}`,
+      failure?.message ?? `no addon found at ${candidates.join(' or ')}`,
       refusedLibrary(failure) === undefined
         ? { cause: failure, remedy: missingAddonRemedy(packageRoot(), failure !== undefined) }
         : { cause: failure },
@@ -669,7 +672,7 @@ export function loadAddon(): { addon: Addon; file: string } {
     const refused = refusedBackend(path.dirname(file));
     throw new IsoproError(
       refusedLibrary(refused) ?? 'BACKEND_UNAVAILABLE',
-      `no CPU back end of llama.cpp could be loaded from ${path.dirname(file)}${refused === undefined ? '' : `: ${refused.message}`}`,
+      `llama.cpp found no CPU back end to load in ${path.dirname(file)}${refused === undefined ? '' : `: ${refused.message}`}`,
       refused === undefined ? {} : { cause: refused },
     );
   }
@@ -677,18 +680,18 @@ export function loadAddon(): { addon: Addon; file: string } {
   return loaded;
 }
 
-/** An error of the addon as an IsoproError; anything else unchanged. */
+/** Returns an error of the addon as an IsoproError; other errors are returned unchanged. */
 export function fromNative(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: unknown };
   // Where Node-API's own glue could not make the object that would have carried a code.
   if (message === 'std::bad_alloc')
-    return new IsoproError('OUT_OF_MEMORY', 'the system gave no more memory', { cause: error });
+    return new IsoproError('OUT_OF_MEMORY', 'out of memory', { cause: error });
   return typeof code === 'string' && Object.hasOwn(ERRORS, code)
     ? new IsoproError(code as ErrorCode, String(message), { cause: error })
     : error;
 }
 
-/** Makes a call of the addon that gives no promise; its errors arrive as IsoproErrors. */
+/** Makes a synchronous call of the addon; its errors become IsoproErrors. */
 export function typed<T>(call: () => T): T {
   try {
     return call();
@@ -697,7 +700,7 @@ export function typed<T>(call: () => T): T {
   }
 }
 
-/** Awaits a call of the addon; its errors arrive as IsoproErrors. */
+/** Awaits a call of the addon; its errors become IsoproErrors. */
 export async function settled<T>(promise: Promise<T>): Promise<T> {
   try {
     return await promise;

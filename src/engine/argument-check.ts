@@ -1,4 +1,4 @@
-/** How an argument that a caller hands in is checked, once, where it enters. */
+/** Checks of arguments, made once on entry. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { plainIssue, plainWords, strangeKeys } from '../wrong-input.js';
@@ -6,7 +6,7 @@ import { plainIssue, plainWords, strangeKeys } from '../wrong-input.js';
 /** An array in the place of an object has a problem an element. */
 const MOST_SAID = 8;
 
-/** Parses with a schema. @throws IsoproError INVALID_ARGUMENT naming the field */
+/** Parses a value with a schema. @throws IsoproError INVALID_ARGUMENT naming the field */
 export function checked<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -33,9 +33,5 @@ export const abortSignal = z.custom<AbortSignal>(
   'expected an AbortSignal',
 );
 
-export function callback<T>(): z.ZodType<(argument: T) => void> {
-  return z.custom<(argument: T) => void>(
-    (value) => typeof value === 'function',
-    'expected a function',
-  );
-}
+export const callback = <Call extends (...all: never[]) => void>(): z.ZodCustom<Call, Call> =>
+  z.custom<Call>((value) => typeof value === 'function', 'expected a function');

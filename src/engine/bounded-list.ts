@@ -8,26 +8,28 @@ import { z } from 'zod';
 const MOST_ELEMENTS = 2 ** 24;
 
 /**
- * Whether every index has an element: an array with holes may be of any length. The search ends at
- * the first hole.
+ * Tests whether every index has an element: an array with holes may have any length. The search
+ * ends at the first hole.
  */
 function isWhole(list: readonly unknown[]): boolean {
   for (let i = 0; i < list.length; i++) if (!(i in list)) return false;
   return true;
 }
 
-/** What is wrong with the form of an array; undefined: nothing, or it is none. */
+/**
+ * Returns what is wrong with the form of an array; undefined if nothing is, or for other values.
+ */
 export function wrongLength(value: unknown): string | undefined {
   if (!Array.isArray(value)) return undefined;
   if (value.length > MOST_ELEMENTS)
-    return `has ${value.length} elements, at most ${MOST_ELEMENTS} are taken`;
+    return `has ${value.length} elements, more than the limit of ${MOST_ELEMENTS}`;
   return isWhole(value) ? undefined : 'has holes: an element is missing';
 }
 
-/** `list`, of arrays of a form that can be read. */
-export const bounded = <List extends z.ZodType>(
-  list: List,
-): z.ZodPipe<z.ZodCustom<unknown, unknown>, List> =>
+/** Returns `list` for arrays that are not too long and have no holes. */
+export const bounded = <Element extends z.ZodType>(
+  list: z.ZodArray<Element>,
+): z.ZodType<z.output<Element>[], readonly z.input<Element>[]> =>
   z
     .custom<unknown>((value) => wrongLength(value) === undefined, {
       error: ({ input }) => wrongLength(input),

@@ -1,4 +1,4 @@
-/** Texts that go on from places of one text, the trunk: what is scored of them in one call. */
+/** Texts that continue one text, the trunk, at several positions, scored in one call. */
 import { z } from 'zod';
 import type { NativeBranch } from './addon.js';
 import { bounded } from './bounded-list.js';
@@ -6,10 +6,10 @@ import { checked } from './argument-check.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
 
 export interface Branch {
-  /** How many tokens of the trunk stand before it, at least 1. */
+  /** Number of tokens of the trunk before the branch, at least 1. */
   readonly at: number;
   readonly tokenIds: TokenIds;
-  /** The first of its tokens whose log-probability is wanted. Default 0. */
+  /** Index of the first token to score. Default 0. */
   readonly from?: number;
 }
 

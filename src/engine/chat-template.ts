@@ -22,12 +22,12 @@ export class ChatTemplate {
     this.#body = bounded(() => parse(text));
   }
 
-  /** What a rendering that reaches it is refused for. */
+  /** Unsupported features; a rendering that reaches one of them fails. */
   get uncovered(): readonly string[] {
     return uncovered(this.#body);
   }
 
-  /** Whether it was rendered otherwise before (`template/corrections.ts`). */
+  /** True if earlier versions rendered it differently (`template/corrections.ts`). */
   get isCorrected(): boolean {
     return isCorrected(this.#text, this.#body);
   }
@@ -39,7 +39,7 @@ export class ChatTemplate {
   }
 }
 
-/** Of all texts, and one for each member. */
+/** Counts the characters of all strings, plus one per member. */
 function charactersOf(value: unknown): number {
   let characters = 0;
   const left = [value];
@@ -54,13 +54,13 @@ function charactersOf(value: unknown): number {
   return characters;
 }
 
-/** What no count foresees: the stack of whoever calls may be deep already. */
+/** Turns a stack overflow into a TemplateLimit: the caller's stack may already be deep. */
 function bounded<T>(compute: () => T): T {
   try {
     return compute();
   } catch (error) {
     if (error instanceof RangeError)
-      throw new TemplateLimit('it nests too deeply, or makes a text that is too long', {
+      throw new TemplateLimit('it nests too deeply or creates a string that is too long', {
         cause: error,
       });
     throw error;

@@ -1,7 +1,7 @@
 import { IsoproError } from '../errors.js';
 
 /**
- * What holds a prompt with its answer: the context that the model was loaded with, and the one that
+ * Limits of a prompt with its reply: the context that the model was loaded with, and the one that
  * it was trained for.
  */
 export interface ContextLimits {
@@ -9,17 +9,17 @@ export interface ContextLimits {
   readonly trainedContext: number;
 }
 
-/** Tokens that a prompt and its reply may have together. */
+/** Returns the maximum number of tokens of a prompt and its reply together. */
 export const contextOf = ({ contextTokens, trainedContext }: ContextLimits): number =>
   Math.min(contextTokens, trainedContext);
 
 /** The remedy where the turns of an episode do not fit. */
 export const MORE_ROOM =
-  'give the model a larger context, or allow fewer tokens a reply or fewer turns';
+  'give the model a larger context, or allow fewer tokens per reply or fewer turns';
 
 /**
- * An error with the remedy that applies: where the model itself takes no more, a larger context is
- * none. Any other error as it is.
+ * Returns a CONTEXT_OVERFLOW error with the remedy that applies: a larger context does not help
+ * beyond the model's own limit. Other errors are returned unchanged.
  */
 export function withContextRemedy(
   error: unknown,
@@ -36,10 +36,10 @@ export function withContextRemedy(
   // a run, whose flag is --context-tokens, knows how many it needs
   const enough = Number.isNaN(needed)
     ? 'a larger contextTokens (--context)'
-    : `contextTokens (of a run --context-tokens, else --context) of at least ${needed}`;
+    : `contextTokens (--context-tokens for a run, otherwise --context) of at least ${needed}`;
   const remedy =
     contextTokens >= trainedContext || needed > trainedContext
-      ? `${shorter}: this model was trained for ${trainedContext} tokens, and a larger context does not help.`
-      : `${shorter}, or load the model with ${enough}: it was trained for ${trainedContext}.`;
+      ? `${shorter}. This model was trained for ${trainedContext} tokens, so a larger context does not help.`
+      : `${shorter}, or load the model with ${enough}. It was trained for ${trainedContext} tokens.`;
   return new IsoproError('CONTEXT_OVERFLOW', error.message, { cause: error.cause, remedy });
 }

@@ -51,9 +51,9 @@ export class ControlTokens {
       this.#texts.set(id, text);
       characters += text.length;
       if (text.length > LONGEST)
-        this.problem ??= `the control token ${id} has ${text.length} characters, more than ${LONGEST}`;
+        this.problem ??= `control token ${id} has ${text.length} characters, more than the limit of ${LONGEST}`;
       else if (characters > MOST_CHARACTERS)
-        this.problem ??= `the control tokens have more than ${MOST_CHARACTERS} characters together`;
+        this.problem ??= `the control tokens have more than ${MOST_CHARACTERS} characters in total`;
       else if (text !== '') this.#add(id, text);
     }
   }

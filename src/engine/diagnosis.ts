@@ -1,7 +1,4 @@
-/**
- * What of this machine and this installation matters to isopro-native: one finding each, with its
- * remedy.
- */
+/** Diagnosis of this machine and installation: one finding per check, with its remedy. */
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -16,9 +13,9 @@ import { homeFolder } from './model-location.js';
 export interface Finding {
   readonly check: string;
   readonly status: 'ok' | 'warn' | 'fail';
-  /** What was found, for people. */
+  /** Finding in words. */
   readonly detail: string;
-  /** What to do; null where nothing needs to be done. */
+  /** Remedy, or null if there is nothing to do. */
   readonly remedy: string | null;
   /** The figures behind the detail. Sizes in bytes. */
   readonly facts: Readonly<Record<string, unknown>>;
@@ -54,6 +51,14 @@ export async function diagnose(): Promise<Finding[]> {
   ];
 }
 
+const ok = (check: string, detail: string, facts: Finding['facts']): Finding => ({
+  check,
+  status: 'ok',
+  detail,
+  remedy: null,
+  facts,
+});
+
 const ownManifest = (): { version: string; engines: { node: string } } =>
   JSON.parse(readFileSync(path.join(packageRoot(), 'package.json'), 'utf8')) as {
     version: string;
@@ -81,13 +86,9 @@ function nodeVersion(): Finding {
 
 function processor(): Finding {
   const list = cpus();
-  return {
-    check: 'processor',
-    status: 'ok',
-    detail: `${list[0]?.model.trim() ?? 'unknown'}, ${list.length} logical cores`,
-    remedy: null,
-    facts: { model: list[0]?.model.trim() ?? null, logicalCores: list.length },
-  };
+  const model = list[0]?.model.trim() ?? null;
+  const facts = { model, logicalCores: list.length };
+  return ok('processor', `${model ?? 'unknown'}, ${list.length} logical cores`, facts);
 }
 
 /**
@@ -111,53 +112,47 @@ function installation(): Finding {
     full: 'full: with a prebuilt addon and the solver',
   }[form];
   const absent = missing.map(([name, version]) => `${name}@${version}`);
-  return {
-    check: 'installation',
-    status: 'ok',
-    detail: `${made}${absent.length === 0 ? '' : `; absent, and had by \`npm install\`: ${absent.join(', ')}`} (${packageRoot()})`,
-    remedy: null,
-    facts: { form, folder: packageRoot(), absent },
-  };
+  const without =
+    absent.length === 0 ? '' : `; missing, install with \`npm install\`: ${absent.join(', ')}`;
+  const facts = { form, folder: packageRoot(), absent };
+  return ok('installation', `${made}${without} (${packageRoot()})`, facts);
 }
 
 function nativeAddon(): Finding[] {
   try {
     const { addon, file } = loadAddon();
     const { version } = ownManifest();
+    const { llamaRelease } = addon;
     const backends = addon.backends();
     const features = Object.keys(addon.processorFeatures());
     const cores = addon.physicalCores();
     const metalExpected = process.platform === 'darwin' && process.arch === 'arm64';
     const metalMissing = metalExpected && !backends.some(({ type }) => type === 'gpu');
     return [
-      {
-        check: 'native addon',
-        status: 'ok',
-        detail: `isopro-native ${version}, llama.cpp ${addon.llamaRelease}, ${path.relative(packageRoot(), file)}`,
-        remedy: null,
-        facts: {
+      ok(
+        'native addon',
+        `isopro-native ${version}, llama.cpp ${llamaRelease}, ${path.relative(packageRoot(), file)}`,
+        {
           version,
-          llamaRelease: addon.llamaRelease,
+          llamaRelease,
           nodeLlamaCpp: packageVersion('node-llama-cpp'),
           prebuilt: file.includes(`${path.sep}prebuilds${path.sep}`),
         },
-      },
+      ),
       {
         check: 'back ends',
         status: metalMissing ? 'warn' : 'ok',
         detail: backends.map(({ name, description }) => `${name} (${description})`).join(', '),
         remedy: metalMissing
-          ? 'Metal was not found: reinstall with `npm install` so that @node-llama-cpp/mac-arm64-metal is there.'
+          ? 'Metal was not found. Reinstall with `npm install` to get @node-llama-cpp/mac-arm64-metal.'
           : null,
         facts: { backends },
       },
-      {
-        check: 'threads',
-        status: 'ok',
-        detail: `${cores} by default (physical cores); CPU back end for ${features.join(', ') || 'the base instruction set'}`,
-        remedy: null,
-        facts: { physicalCores: cores, features },
-      },
+      ok(
+        'threads',
+        `${cores} by default (physical cores); CPU back end for ${features.join(', ') || 'the base instruction set'}`,
+        { physicalCores: cores, features },
+      ),
     ];
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
@@ -186,14 +181,14 @@ function memory(): Finding {
     remedy:
       status === 'ok'
         ? null
-        : 'Close other programs or use a smaller model: `isopro-native models inspect MODEL` estimates what one needs.',
+        : 'Close other programs or use a smaller model. `isopro-native models inspect MODEL` estimates how much memory a model needs.',
     facts: { totalBytes: total, availableBytes: free },
   };
 }
 
 /**
- * Bytes that a program could still get. freemem counts the page cache as used; Linux tells what
- * could be had.
+ * Returns the memory in bytes that a program could still get. freemem counts the page cache as
+ * used; Linux reports what is available.
  */
 export function availableMemory(): number {
   try {
@@ -224,11 +219,11 @@ async function disk(): Promise<Finding> {
   return {
     check: 'cache folder',
     status,
-    detail: `${home}: ${writable ? `${gigabytes(free)} free` : 'cannot be written'}`,
+    detail: `${home}: ${writable ? `${gigabytes(free)} free` : 'not writable'}`,
     remedy:
       status === 'ok'
         ? null
-        : 'Set ISOPRO_HOME to a folder that can be written, on a disk with room for models.',
+        : 'Set ISOPRO_HOME to a writable folder on a disk with room for models.',
     facts: { folder: home, freeBytes: free, writable },
   };
 }
@@ -236,27 +231,23 @@ async function disk(): Promise<Finding> {
 function sqlite(): Finding {
   const version = packageVersion('better-sqlite3');
   try {
-    const Database = createRequire(import.meta.url)(
-      'better-sqlite3',
-    ) as typeof import('better-sqlite3');
+    const require = createRequire(import.meta.url);
+    const Database = require('better-sqlite3') as typeof import('better-sqlite3');
     const database = new Database(':memory:');
     const row = database.prepare('SELECT sqlite_version() AS version').get() as { version: string };
     database.close();
-    return {
-      check: 'event log',
-      status: 'ok',
-      detail: `SQLite ${row.version} (better-sqlite3 ${version})`,
-      remedy: null,
-      facts: { sqlite: row.version, betterSqlite3: version },
-    };
+    return ok('event log', `SQLite ${row.version} (better-sqlite3 ${version})`, {
+      sqlite: row.version,
+      betterSqlite3: version,
+    });
   } catch (error) {
     return {
       check: 'event log',
       status: 'fail',
-      detail: `better-sqlite3 ${version} does not load: ${(error as Error).message.split('\n', 1)[0]}`,
+      detail: `better-sqlite3 ${version} could not be loaded: ${(error as Error).message.split('\n', 1)[0]}`,
       remedy: isSource(packageRoot())
         ? 'Run `npm rebuild better-sqlite3`.'
-        : `This package holds SQLite for Node ${ownManifest().engines.node}: use one of these, or install from a clone of the project.`,
+        : `This package has SQLite for Node ${ownManifest().engines.node}. Use one of these versions, or install from a clone of the project.`,
       facts: { betterSqlite3: version },
     };
   }
@@ -286,9 +277,9 @@ function load(): Finding {
     detail:
       process.platform === 'win32'
         ? 'not measured on Windows'
-        : `${oneMinute.toFixed(1)} processes wanted the ${cores} cores in the last minute`,
+        : `load average over the last minute ${oneMinute.toFixed(1)}, on ${cores} cores`,
     remedy: busy
-      ? 'Other programs keep the cores busy: decoding slows down and timings mean little.'
+      ? 'Other programs keep the cores busy: decoding is slower and timings are unreliable.'
       : null,
     facts: { loadAverage: oneMinute },
   };

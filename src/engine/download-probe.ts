@@ -4,17 +4,20 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { hubEndpoint } from './model-location.js';
 
 export interface RemoteFile {
   readonly url: string;
-  /** Bytes, where the server tells. */
+  /** Size in bytes, if the server reports it. */
   readonly size: number | null;
-  /** Hex SHA-256 of the content, where the server tells (the Hugging Face hub does). */
+  /**
+   * SHA-256 of the content in hexadecimal, if the server reports it (the Hugging Face hub does).
+   */
   readonly sha256: string | null;
   /** Changes when the file behind the URL changes. */
   readonly version: string;
-  /** Of the content, where the server names one that stands for its bytes. */
+  /** Strong ETag of the content, if the server sends one. */
   readonly etag: string | null;
   /** The server announces that it serves byte ranges. */
   readonly ranges: boolean;
@@ -26,8 +29,8 @@ const RETRY_MS = 500;
 const TIMEOUT_MS = 30_000;
 
 /**
- * The message of a failed fetch: Node hides the reason (refused, no such host, reset) in a chain of
- * causes.
+ * Returns the reason of a failed fetch, which Node hides in a chain of causes (refused, no such
+ * host, reset).
  */
 export function networkReason(error: unknown): string {
   const reasons: string[] = [];
@@ -43,7 +46,9 @@ export function networkReason(error: unknown): string {
   return reasons.join(': ') || String(error);
 }
 
-/** What HF_TOKEN allows; sent to the hub alone, never to where it redirects. */
+/**
+ * Returns the authorization header from HF_TOKEN; sent only to the hub, never to a redirect target.
+ */
 export function authorization(url: URL): Record<string, string> {
   const token = process.env.HF_TOKEN;
   return token && url.origin === new URL(hubEndpoint()).origin
@@ -65,13 +70,13 @@ async function request(
   headers: Record<string, string>,
   signal: AbortSignal | undefined,
 ): Promise<Response> {
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const ending = [AbortSignal.timeout(TIMEOUT_MS), ...(signal === undefined ? [] : [signal])];
   for (let attempt = 1; ; ++attempt) {
     try {
       const response = await fetch(url, {
         headers: { 'accept-encoding': 'identity', ...authorization(url), ...headers },
         redirect: 'manual',
-        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+        signal: AbortSignal.any(ending),
       });
       if ((response.status < 500 && response.status !== 429) || attempt === ATTEMPTS)
         return response;
@@ -79,19 +84,19 @@ async function request(
     } catch (error) {
       if (attempt === ATTEMPTS || !connectionBroke(error)) throw error;
     }
-    await sleep(RETRY_MS * 2 ** (attempt - 1), undefined, signal === undefined ? {} : { signal });
+    await sleep(RETRY_MS * 2 ** (attempt - 1), undefined, given({ signal }));
   }
 }
 
 function statusMessage(url: string, status: number): string {
   if (status === 401 || status === 403)
-    return `${url} answered ${status}: it needs permission (set HF_TOKEN for a gated model)`;
-  if (status === 404) return `${url} answered 404: there is no such file`;
+    return `${url} answered ${status}: access is denied (set HF_TOKEN for a gated model)`;
+  if (status === 404) return `${url} answered 404: file not found`;
   return `${url} answered ${status}`;
 }
 
 /**
- * The first bytes and the headers of a file, redirects followed.
+ * Reads the first bytes and the headers of a file, following redirects.
  * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
  */
 export async function probeFile(address: string, signal?: AbortSignal): Promise<RemoteFile> {
@@ -137,14 +142,15 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
       `${address} redirects more than ${MAX_REDIRECTS} times`,
     );
   } catch (error) {
-    if (error instanceof IsoproError) throw error;
-    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
-    throw new IsoproError(
-      'MODEL_DOWNLOAD_FAILED',
-      `${address} could not be reached: ${networkReason(error)}`,
-      { cause: error },
-    );
+    throw downloadError(`${address} could not be reached`, error, signal);
   }
+}
+
+function downloadError(what: string, error: unknown, signal: AbortSignal | undefined): IsoproError {
+  if (error instanceof IsoproError) return error;
+  if (signal?.aborted === true) return abortError('the download was cancelled', signal);
+  const message = `${what}: ${networkReason(error)}`;
+  return new IsoproError('MODEL_DOWNLOAD_FAILED', message, { cause: error });
 }
 
 /**
@@ -165,7 +171,7 @@ async function requireMagic(address: string, response: Response): Promise<void> 
 }
 
 /**
- * The file that the hub holds for a quantisation of a repository.
+ * Returns the hub's file for a quantisation of a repository.
  * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
  */
 export async function hubFileOfTag(
@@ -186,16 +192,10 @@ export async function hubFileOfTag(
       throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address.href, response.status));
     answer = await response.json();
   } catch (error) {
-    if (error instanceof IsoproError) throw error;
-    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
-    throw new IsoproError(
-      'MODEL_DOWNLOAD_FAILED',
-      `${address.href} could not be read: ${networkReason(error)}`,
-      { cause: error },
-    );
+    throw downloadError(`${address.href} could not be read`, error, signal);
   }
   const file = (answer as { ggufFile?: { rfilename?: unknown } } | null)?.ggufFile?.rfilename;
   if (typeof file !== 'string' || file === '')
-    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} names no GGUF file`);
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address.href} does not name a GGUF file`);
   return file;
 }

@@ -2,8 +2,8 @@
  * Brings a model file into its place: probed first, fetched beside its place, checked, and only
  * then given its name. One process fetches a file at a time; others wait for it.
  */
-import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createHash, hash } from 'node:crypto';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
 import { readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable, Transform } from 'node:stream';
@@ -12,13 +12,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { abortError, IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
-import { given as stated } from '../given.js';
+import { given } from '../given.js';
 import { authorization, networkReason, probeFile, type RemoteFile } from './download-probe.js';
 import { splitParts, type RemoteModel } from './model-location.js';
 
 export interface DownloadProgress {
   readonly downloadedBytes: number;
-  /** null where the server does not tell. */
+  /** Total size; null if the server does not report it. */
   readonly totalBytes: number | null;
   /** `waiting`: another process is fetching the same file. */
   readonly phase: 'waiting' | 'downloading' | 'checking';
@@ -27,7 +27,7 @@ export interface DownloadProgress {
 export interface DownloadOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
-  /** Milliseconds without a new byte after which the server counts as gone. */
+  /** Milliseconds without a new byte after which the download fails. */
   readonly stallMs?: number;
 }
 
@@ -43,7 +43,7 @@ const cancelled = (signal: AbortSignal | undefined): IsoproError =>
 function failed(message: string, destination: string, cause?: unknown): IsoproError {
   return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {
     cause,
-    remedy: `Run it again, or fetch the URL above by other means and put the file at ${destination} (or pass it as --model PATH).`,
+    remedy: `Run it again, or download the URL above in another way and save the file as ${destination} (or pass it as --model PATH).`,
   });
 }
 
@@ -64,7 +64,7 @@ export async function downloadModel(
   const urls = splitParts(model.url.split('/').at(-1) ?? '').map(
     (name) => new URL(name, model.url).href,
   );
-  const identity = createHash('sha256').update(model.path).digest('hex').slice(0, 16);
+  const identity = hash('sha256', model.path).slice(0, 16);
   const partials = path.join(folder, '.partial');
   try {
     makeFolder(partials);
@@ -73,7 +73,7 @@ export async function downloadModel(
   }
   const release = await acquireLock(path.join(partials, `${identity}.lock`), options);
   try {
-    if (await exists(model.path)) return;
+    if (existsSync(model.path)) return;
     const files = await Promise.all(
       (names.length === urls.length && names.length > 1 ? urls : [model.url]).map((url) =>
         probeFile(url, signal).catch((error: unknown) => {
@@ -83,10 +83,8 @@ export async function downloadModel(
         }),
       ),
     );
-    const version = createHash('sha256')
-      .update(files.map((file) => file.version).join('\n'))
-      .digest('hex')
-      .slice(0, 16);
+    const versions = files.map(({ version }) => version).join('\n');
+    const version = hash('sha256', versions).slice(0, 16);
     const partial = path.join(partials, `${identity}-${version}`);
     // A broken-off run is continued only where its result can be proven: another file may stand
     // behind the URL by now, and a machine that lost power may have kept the length of what was
@@ -99,8 +97,14 @@ export async function downloadModel(
     }
     makeFolder(partial);
     await requireSpace(files, partial, model.path);
-    await fetchAll(files, partialNames, partial, model.path, options);
-    await checkAll(files, partialNames, partial, model.path, options);
+    const parts = files.map((file, i) => ({ file, target: path.join(partial, partialNames[i]!) }));
+    const totalBytes = totalSize(files);
+    let before = 0;
+    for (const { file, target } of parts) {
+      await fetchFile(file, target, { before, totalBytes, destination: model.path }, options);
+      before += file.size ?? 0;
+    }
+    await checkAll(parts, partial, model.path, options);
     // The first part last: it is the name that says the model is there.
     for (let part = names.length - 1; part >= 0; --part)
       await rename(path.join(partial, partialNames[part]!), path.join(folder, names[part]!));
@@ -108,13 +112,6 @@ export async function downloadModel(
   } finally {
     release();
   }
-}
-
-async function exists(file: string): Promise<boolean> {
-  return stat(file).then(
-    () => true,
-    () => false,
-  );
 }
 
 /**
@@ -135,7 +132,7 @@ async function acquireLock(
         if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error;
       }
       onProgress?.({ phase: 'waiting', downloadedBytes: 0, totalBytes: null });
-      await sleep(LOCK_POLL_MS, undefined, signal === undefined ? {} : { signal });
+      await sleep(LOCK_POLL_MS, undefined, given({ signal }));
     }
   } catch (error) {
     database.close();
@@ -167,31 +164,9 @@ async function requireSpace(
   }
 }
 
-async function fetchAll(
-  files: readonly RemoteFile[],
-  names: readonly string[],
-  partial: string,
-  destination: string,
-  options: DownloadOptions,
-): Promise<void> {
-  const totalBytes = totalSize(files);
-  let before = 0;
-  for (const [index, file] of files.entries()) {
-    await fetchFile(
-      file,
-      path.join(partial, names[index] ?? ''),
-      before,
-      totalBytes,
-      destination,
-      options,
-    );
-    before += file.size ?? 0;
-  }
-}
-
 /**
- * Where the bytes of a response belong: after what is there, or from the start where the server
- * sends the whole file.
+ * Returns where the bytes of a response belong: after the existing ones, or at the start if the
+ * server sends the whole file.
  */
 function startOf(response: Response, file: RemoteFile, have: number): number {
   if (response.status !== 206) return 0;
@@ -202,7 +177,7 @@ function startOf(response: Response, file: RemoteFile, have: number): number {
     (file.size !== null && Number(range[2]) !== file.size)
   )
     throw new Error(
-      `the server answered with another range than bytes ${have}- (${response.headers.get('content-range') ?? 'none named'})`,
+      `the server did not answer with the range bytes ${have}- (content-range: ${response.headers.get('content-range') ?? 'none'})`,
     );
   return have;
 }
@@ -211,12 +186,14 @@ function startOf(response: Response, file: RemoteFile, have: number): number {
 async function fetchFile(
   file: RemoteFile,
   target: string,
-  before: number,
-  totalBytes: number | null,
-  destination: string,
-  options: DownloadOptions,
+  whole: {
+    readonly before: number;
+    readonly totalBytes: number | null;
+    readonly destination: string;
+  },
+  { signal, onProgress, stallMs = STALL_MS }: DownloadOptions,
 ): Promise<void> {
-  const { signal, onProgress, stallMs = STALL_MS } = options;
+  const { before, totalBytes, destination } = whole;
   let shown = -Infinity;
   const show = (received: number): void => {
     const now = performance.now();
@@ -261,13 +238,9 @@ async function fetchFile(
           done(null, chunk);
         },
       });
+      const source = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
       const sink = createWriteStream(target, { flags: start === 0 ? 'w' : 'a' });
-      await pipeline(
-        Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]),
-        count,
-        sink,
-        { signal: either },
-      );
+      await pipeline(source, count, sink, { signal: either });
       return;
     } catch (error) {
       if (signal?.aborted === true) throw cancelled(signal);
@@ -292,40 +265,36 @@ async function sizeOf(file: string): Promise<number> {
 }
 
 async function checkAll(
-  files: readonly RemoteFile[],
-  names: readonly string[],
+  parts: readonly { readonly file: RemoteFile; readonly target: string }[],
   partial: string,
   destination: string,
   { signal, onProgress }: DownloadOptions,
 ): Promise<void> {
-  const totalBytes = totalSize(files);
+  const totalBytes = totalSize(parts.map(({ file }) => file));
   let checked = 0;
-  for (const [index, file] of files.entries()) {
-    const target = path.join(partial, names[index] ?? '');
+  for (const { file, target } of parts) {
     const { size } = await stat(target);
     if (file.size !== null && size !== file.size) {
       await rm(partial, { recursive: true, force: true });
-      throw failed(`${file.url} announced ${file.size} bytes and sent ${size}`, destination);
+      throw failed(`${file.url} announced ${file.size} bytes but sent ${size}`, destination);
     }
     if (file.sha256 === null) continue;
-    const hash = createHash('sha256');
+    const contents = createHash('sha256');
     try {
-      for await (const chunk of createReadStream(target, {
-        highWaterMark: 2 ** 20,
-        ...stated({ signal }),
-      })) {
-        hash.update(chunk as Buffer);
-        checked += (chunk as Buffer).length;
+      const bytes = createReadStream(target, { highWaterMark: 2 ** 20, ...given({ signal }) });
+      for await (const chunk of bytes as AsyncIterable<Buffer>) {
+        contents.update(chunk);
+        checked += chunk.length;
         onProgress?.({ phase: 'checking', downloadedBytes: checked, totalBytes });
       }
     } catch (error) {
       throw signal?.aborted === true ? cancelled(signal) : error;
     }
-    const digest = hash.digest('hex');
+    const digest = contents.digest('hex');
     if (digest !== file.sha256) {
       await rm(partial, { recursive: true, force: true });
       throw failed(
-        `${file.url} arrived damaged: its SHA-256 is ${digest}, announced was ${file.sha256}`,
+        `${file.url} arrived damaged: its SHA-256 is ${digest}, but the server announced ${file.sha256}`,
         destination,
       );
     }

@@ -1,8 +1,8 @@
-/** Texts as vectors: what `Model.embed` is asked for and gives. */
+/** Embeddings of texts: options and results of `Model.embed`. */
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { Adapter } from './adapter.js';
+import { adapterOption } from './adapter.js';
 import { cancellable, type Addon, type NativeAdapter, type NativeModel } from './addon.js';
 import { bounded } from './bounded-list.js';
 import { abortSignal, checked } from './argument-check.js';
@@ -10,44 +10,32 @@ import { tokenIds, type TokenIds } from './generate-request.js';
 import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { withJson } from './json-form.js';
 
-export interface EmbedOptions {
-  /** For this call only: an adapter, or null for the bare base. The model's own where absent. */
-  readonly adapter?: Adapter | null;
-  readonly signal?: AbortSignal;
-}
-
 /**
- * One row and one number a text, in the order of the texts. JSON.stringify writes the rows as
+ * One row and one token count per text, in the order of the texts. JSON.stringify writes rows as
  * lists.
  */
 export interface Embeddings {
-  /** Unit vectors, [d_model]: the product of two is the cosine of their angle. */
+  /** Unit vectors, [d_model]; the dot product of two is the cosine of their angle. */
   readonly rows: readonly Float32Array[];
-  /** Tokens that were evaluated, BOS included. */
+  /** Number of evaluated tokens per text, BOS included. */
   readonly tokens: readonly number[];
 }
 
 const textOrIds = z
   .custom<string | TokenIds>(
     (value) => typeof value === 'string' || Array.isArray(value) || types.isInt32Array(value),
-    {
-      error: 'expected a text or token ids',
-      abort: true,
-    },
+    { error: 'expected a text or token ids', abort: true },
   )
   .pipe(z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds]));
 const embedTexts = bounded(z.array(textOrIds));
 const embedOptions = z.strictObject({
-  adapter: z
-    .custom<Adapter | null>(
-      (value) => value === null || typeof (value as Adapter).id === 'string',
-      'expected an Adapter or null',
-    )
-    .optional(),
+  /** Adapter for this call only; null: the bare base model. Default: the model's own adapter. */
+  adapter: adapterOption,
   signal: abortSignal.optional(),
 });
+export type EmbedOptions = z.input<typeof embedOptions>;
 
-/** What embedding needs of its model. */
+/** Parts of a model that embedding needs. */
 export interface EmbeddingModel {
   readonly addon: Addon;
   readonly native: NativeModel;
@@ -57,8 +45,8 @@ export interface EmbeddingModel {
 }
 
 /**
- * One call of the engine a text, so that what else the model is asked for runs between two of them.
- * The adapter stays until the last one, whatever becomes of the caller's handle.
+ * Embeds each text in its own call of the engine, so that other requests run between two of them.
+ * The adapter stays loaded until the last one, whatever happens to the caller's handle.
  */
 export async function embedEach(
   texts: readonly (string | TokenIds)[],
@@ -68,13 +56,9 @@ export async function embedEach(
   const valid = checked(embedTexts, texts, 'texts');
   const { adapter, signal } = checked(embedOptions, options, 'options');
   const held = adapter?.again();
+  const applied = adapter === undefined ? undefined : (held?.native ?? null);
   try {
-    return await embedWith(
-      adapter === undefined ? undefined : (held?.native ?? null),
-      valid,
-      signal,
-      model,
-    );
+    return await embedWith(applied, valid, signal, model);
   } finally {
     held?.dispose();
   }
@@ -99,19 +83,14 @@ async function embedWith(
     if (strange !== undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `texts.${index}: there is no token ${strange} in a vocabulary of ${vocabularySize}`,
+        `texts.${index}: token ${strange} is outside the vocabulary of ${vocabularySize} tokens`,
       );
     if (length <= context) continue;
-    const message = `texts.${index}: the text needs ${length} tokens, more than the context of ${context}`;
+    const message = `texts.${index}: the text needs ${length} tokens, more than the context of ${context} tokens`;
     throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits);
   }
   const rows: Float32Array[] = [];
-  for (const tokens of ids) {
-    rows.push(
-      await cancellable(addon, signal, (cancellation) =>
-        native.embed(tokens, applied, cancellation),
-      ),
-    );
-  }
+  for (const tokens of ids)
+    rows.push(await cancellable(addon, signal, (ended) => native.embed(tokens, applied, ended)));
   return withJson({ rows, tokens: ids.map(({ length }) => length) });
 }

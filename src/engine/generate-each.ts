@@ -19,23 +19,25 @@ const WINDOW = 1024;
 const RENDERED_TOGETHER = 32;
 
 export interface NamedRollout extends Rollout {
-  /** Of its prompt, where that has one. */
+  /** Id of the prompt, if it has one. */
   readonly promptId?: string;
-  /** As it was given. */
+  /** Prompt as it was passed in. */
   readonly prompt: Pick<Prompt, 'messages' | 'text' | 'tokenIds'>;
 }
 
 export interface GenerateEachRequest extends Omit<GenerateRequest, 'prompts' | 'onProgress'> {
   readonly prompts: AsyncIterable<Prompt | string> | Iterable<Prompt | string>;
-  /** Rollouts and tokens since the beginning; `total` counts the prompts that have been read. */
+  /**
+   * Called with the rollouts and tokens since the start; `total` counts the prompts read so far.
+   */
   readonly onProgress?: (progress: GenerationProgress) => void;
 }
 
 /**
- * As `Model.generate`, for prompts that are too many to hold: their rollouts come in the order of
- * prompts and samples, each as soon as those before it have. Seeds are those of one request with
- * all prompts; a window of prompts is decoded together, so that the last bits of the logits are
- * those of the window.
+ * Generates like `Model.generate`, for more prompts than fit into memory. Rollouts come in the
+ * order of prompts and samples, each as soon as those before it are finished. Seeds are those of
+ * one request with all prompts. A window of prompts is decoded together, which decides the last
+ * bits of the logits.
  * @throws IsoproError as Model.generate, and whatever reading a prompt throws, after the rollouts
  *   of the windows before
  */
@@ -54,11 +56,8 @@ export async function* generateEach(
     draw: none,
   };
   let first = 0;
-  for await (const window of windows(
-    model,
-    prompts,
-    Math.max(1, Math.ceil(WINDOW / Math.max(1, samples))),
-  )) {
+  const together = Math.max(1, Math.ceil(WINDOW / Math.max(1, samples)));
+  for await (const window of windows(model, prompts, together)) {
     const places = window.flatMap(({ rendered: { seeds } }, prompt) =>
       Array.from({ length: seeds?.length ?? samples }, (_, sample) => ({ prompt, sample })),
     );
@@ -66,13 +65,9 @@ export async function* generateEach(
     let next = 0;
     const named = (rollout: Rollout): NamedRollout => {
       const { asked, rendered } = window[rollout.promptIndex]!;
-      const id = rendered.id === undefined ? {} : { promptId: rendered.id };
-      return withJson({
-        ...rollout,
-        promptIndex: first + rollout.promptIndex,
-        prompt: asked,
-        ...id,
-      });
+      const promptIndex = first + rollout.promptIndex;
+      const id = stated({ promptId: rendered.id });
+      return withJson({ ...rollout, promptIndex, prompt: asked, ...id });
     };
     let last: GenerationProgress | undefined;
     const numbered = window.map(({ rendered }, at) => ({
@@ -149,11 +144,7 @@ async function* windows(
   let window: ReadPrompt[] = [];
   for await (const given of prompts) {
     const { messages, text, ...prompt } = namedPrompt(given);
-    const asked = {
-      ...(messages && { messages }),
-      ...stated({ text }),
-      ...(prompt.tokenIds && { tokenIds: prompt.tokenIds }),
-    };
+    const asked = stated({ messages, text, tokenIds: prompt.tokenIds });
     const written = messages !== undefined || text !== undefined;
     window.push({
       asked,

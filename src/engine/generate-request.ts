@@ -4,151 +4,17 @@
  */
 import { types } from 'node:util';
 import { z } from 'zod';
-import type { Adapter } from './adapter.js';
+import { adapterOption } from './adapter.js';
 import type { GenerationProgress, NativeReplySettings } from './addon.js';
 import { bounded, wrongLength } from './bounded-list.js';
 import { abortSignal, callback, checked } from './argument-check.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 import { chatMessages, type MessageInput } from './messages.js';
-import { seed, type Seed } from './seed.js';
+import { seed } from './seed.js';
 import { single, singleOrZero } from './single-precision.js';
 import { copied } from './typed-array.js';
 
 export type TokenIds = Int32Array | readonly number[];
-
-/**
- * A prompt: what the user says, or chat messages, rendered by the model's template with a
- * generation prompt; a text that the model continues, without a template; or token ids as they are.
- */
-export interface NamedPrompt {
-  /** Short for one message of the user. */
-  readonly prompt?: string;
-  readonly messages?: readonly MessageInput[];
-  /**
-   * After a BOS where the vocabulary asks for one. The name of a control token is text like any
-   * other.
-   */
-  readonly text?: string;
-  readonly tokenIds?: TokenIds;
-  /** Names the prompt in the derivation of its samples' seeds; its index where absent. */
-  readonly id?: string;
-}
-
-export interface Prompt extends NamedPrompt {
-  /** One 64-bit seed a sample, instead of derived ones. */
-  readonly seeds?: readonly Seed[];
-}
-
-export interface SamplingSettings {
-  /** 0 takes the most likely token. Default 1. */
-  readonly temperature?: number;
-  /** 0: off. Default 0. */
-  readonly topK?: number;
-  /** In [0, 1]; 1: off, 0: the most likely token alone. Default 1. */
-  readonly topP?: number;
-  /** In [0, 1]; 0: off. Default 0. */
-  readonly minP?: number;
-  /** Above 0; 1: off. Default 1. Applies to the last `repeatWindow` tokens, prompt included. */
-  readonly repeatPenalty?: number;
-  /** Default 64. */
-  readonly repeatWindow?: number;
-  /**
-   * Taken from the logit of every token that this reply has already. In [-2, 2]; 0: off. Default 0.
-   */
-  readonly presencePenalty?: number;
-  /**
-   * Taken from a token's logit for each time that this reply has it already. In [-2, 2]; 0: off.
-   * Default 0.
-   */
-  readonly frequencyPenalty?: number;
-  /** Added to the logits of tokens, by their ids; each in [-100, 100]. */
-  readonly logitBias?: Readonly<Record<number, number>>;
-  /** 64-bit seed of the request, from which each sample's seed is derived. Default 0. */
-  readonly seed?: Seed;
-}
-
-/** How a reply is sampled, and when it ends. */
-export interface ReplySettings {
-  /**
-   * Transformations apply in this order: logit bias, repeat penalty, frequency and presence
-   * penalties, grammar and `minTokens`, temperature, top-k, top-p, min-p.
-   */
-  readonly sampling?: SamplingSettings;
-  /** Per sample. Default 256. */
-  readonly maxTokens?: number;
-  /**
-   * No end-of-turn token, stop token or stop string ends the reply before it has so many tokens;
-   * only a grammar whose document is whole does. Default 0.
-   */
-  readonly minTokens?: number;
-  /** With each token, so many of the most likely ones; at most 20. Default 0. */
-  readonly topLogprobs?: number;
-  /** Text before the first of these is kept. */
-  readonly stop?: readonly string[];
-  readonly stopTokens?: readonly number[];
-  /**
-   * From this text on, `stop` and `stopTokens` end nothing. Absent, or empty: they hold everywhere.
-   */
-  readonly stopBefore?: string;
-  /** Go on after an end-of-sequence or end-of-turn token. Default false. */
-  readonly ignoreEndOfSequence?: boolean;
-  /** GBNF; its start rule is `root`. */
-  readonly grammar?: string;
-  /**
-   * Every complete answer is a document of it; a schema that a grammar cannot keep is
-   * GRAMMAR_INVALID (docs/commands/generate.md).
-   */
-  readonly jsonSchema?: object;
-  /** For this request only: an adapter, or null for the bare base. The model's own where absent. */
-  readonly adapter?: Adapter | null;
-  /** Default 1. */
-  readonly adapterScale?: number;
-  readonly signal?: AbortSignal;
-}
-
-export interface GenerateRequest extends ReplySettings {
-  /**
-   * Each has exactly one of `prompt`, `messages`, `text` and `tokenIds`; a string is short for
-   * `{ prompt }`.
-   */
-  readonly prompts: readonly (Prompt | string)[];
-  /** Samples a prompt; a prompt with `seeds` has as many as those. Default 1. */
-  readonly samples?: number;
-  /** Capture the residual stream that enters this layer, for the trainer's boundary cache. */
-  readonly captureBoundary?: number;
-  /**
-   * Sequences in the running batch. Default 64, maximum 253. Each has keys and values of its own,
-   * room for the longest prompt and `maxTokens`: fewer run where the model's `contextTokens` hold
-   * fewer of them.
-   */
-  readonly maxSequences?: number;
-  readonly onProgress?: (progress: GenerationProgress) => void;
-}
-
-/**
- * One prompt and how it is replied to; exactly one of `prompt`, `messages`, `text` and `tokenIds`.
- */
-export interface BatchRequest extends NamedPrompt, ReplySettings {
-  /**
-   * Where prompt and `maxTokens` are more than the context: 'refuse' with CONTEXT_OVERFLOW, or
-   * 'stop' the reply, with finish 'length', where the context is full. Default 'refuse'.
-   */
-  readonly whenContextFull?: 'refuse' | 'stop';
-  /**
-   * The same tokens and log-probabilities, bit for bit, whatever else runs: those of
-   * `Model.generate` for one sample of the same prompt, `id` and seed on a model with
-   * `fixedThreads`. Such replies run one after the other, each in a batch of its own. Default
-   * false.
-   */
-  readonly deterministic?: boolean;
-  /** Requests find kept prefixes of their own partition alone. Default ''. */
-  readonly cachePartition?: string;
-  /**
-   * Where there is not room for all, a lower one runs first: one that runs already pauses for it,
-   * and its tokens go on from there later. Of the same rank, whoever came first. Default 0.
-   */
-  readonly rank?: number;
-}
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -169,27 +35,44 @@ export const tokenIds = z
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
   .pipe(copied(types.isInt32Array, Int32Array));
 
-/** In the place of zod's words where what should be an object of this form is none. */
+/** Error text for a value that is not an object of this form. */
 const formed = (form: string) => ({
   error: ({ code }: z.core.$ZodRawIssue) =>
-    code === 'invalid_type' ? `takes an object: ${form}` : undefined,
+    code === 'invalid_type' ? `must be an object: ${form}` : undefined,
 });
 
-/** Of a prompt. */
+/**
+ * A prompt: a user message or chat messages, which the model's template renders with a generation
+ * prompt; a text, which the model continues without a template; or token ids, which are used as
+ * they are.
+ */
 const promptFields = {
+  /** Shorthand for a single user message. */
   prompt: z
     .string({
       error: ({ input }) =>
         typeof input === 'object'
-          ? 'takes a text, which the user says; messages, text and tokenIds stand in its place'
+          ? 'must be a string, the user message; use messages, text or tokenIds for other prompts'
           : undefined,
     })
     .optional(),
   messages: chatMessages.optional(),
+  /**
+   * Text to continue, after a BOS if the vocabulary asks for one. The name of a control token is
+   * plain text.
+   */
   text: z.string().optional(),
   tokenIds: tokenIds.optional(),
+  /** Name of the prompt, from which the seeds of its samples are derived. Default: its index. */
   id: z.string().optional(),
 };
+
+/** Checked content of a prompt: exactly one of the three. */
+export interface PromptContent {
+  readonly messages?: readonly MessageInput[] | undefined;
+  readonly text?: string | undefined;
+  readonly tokenIds?: Int32Array | undefined;
+}
 
 const oneContent = [
   ({
@@ -202,63 +85,104 @@ const oneContent = [
   'a prompt has exactly one of prompt, messages, text and tokenIds',
 ] as const;
 
-/** A prompt, or what has one, as chat messages where it is what the user says. */
+/** Replaces a `prompt` with the chat message that it stands for. */
 function asMessages<
   T extends { prompt?: string | undefined; messages?: readonly MessageInput[] | undefined },
 >({ prompt, ...rest }: T): Omit<T, 'prompt'> {
   return prompt === undefined ? rest : { ...rest, messages: [{ role: 'user', content: prompt }] };
 }
 
-/** What Model.generate makes of one of its prompts. */
+const promptSchema = z
+  .strictObject({
+    ...promptFields,
+    /** One 64-bit seed per sample, instead of derived seeds. */
+    seeds: bounded(z.array(seed)).optional(),
+  })
+  .refine(...oneContent)
+  .transform(asMessages);
+export type Prompt = z.input<typeof promptSchema>;
+
+/** Returns a prompt of Model.generate in its full form. */
 export const namedPrompt = (prompt: Prompt | string): Omit<Prompt, 'prompt'> =>
   asMessages(typeof prompt === 'string' ? { prompt } : prompt);
 
 const penalty = singleOrZero.min(-2).max(2).default(0);
 
-/** Of what replies to it. */
+const samplingSettings = z.strictObject({
+  /** Softmax temperature; 0 picks the most likely token. Default 1. */
+  temperature: singleOrZero.min(0).max(1000).default(1),
+  /** Number of most likely tokens to sample from; 0: off. Default 0. */
+  topK: z.int().min(0).max(INT32_MAX).default(0),
+  /** Nucleus probability in [0, 1]; 1: off, 0: only the most likely token. Default 1. */
+  topP: singleOrZero.min(0).max(1).default(1),
+  /** Minimum probability relative to the most likely token, in [0, 1]; 0: off. Default 0. */
+  minP: singleOrZero.min(0).max(1).default(0),
+  /** Penalty on the last `repeatWindow` tokens, prompt included; above 0, 1: off. Default 1. */
+  repeatPenalty: single.gt(0).max(1000).default(1),
+  /** Number of tokens that the repeat penalty looks back over. Default 64. */
+  repeatWindow: z.int().min(0).max(1_000_000).default(64),
+  /**
+   * Subtracted from the logit of every token that the reply already contains. In [-2, 2]; 0: off.
+   * Default 0.
+   */
+  presencePenalty: penalty,
+  /**
+   * Subtracted from a token's logit once for each time that the reply contains it. In [-2, 2]; 0:
+   * off. Default 0.
+   */
+  frequencyPenalty: penalty,
+  /** Added to the logits of tokens, by token id; each in [-100, 100]. */
+  logitBias: (
+    z.record(
+      z.string().regex(/^\d{1,9}$/, 'expected a token id'),
+      singleOrZero.min(-100).max(100),
+    ) as z.ZodType<Record<string, number>, Readonly<Record<number, number>>>
+  )
+    .default({})
+    .transform((biases) => Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const)),
+  /** 64-bit seed of the request, from which the seed of each sample is derived. Default 0. */
+  seed: seed.default(0n),
+});
+export type SamplingSettings = z.input<typeof samplingSettings>;
+
+/** Settings of how a reply is sampled and when it ends. */
 const replyFields = {
-  sampling: z
-    .strictObject({
-      temperature: singleOrZero.min(0).max(1000).default(1),
-      topK: z.int().min(0).max(INT32_MAX).default(0),
-      topP: singleOrZero.min(0).max(1).default(1),
-      minP: singleOrZero.min(0).max(1).default(0),
-      repeatPenalty: single.gt(0).max(1000).default(1),
-      repeatWindow: z.int().min(0).max(1_000_000).default(64),
-      presencePenalty: penalty,
-      frequencyPenalty: penalty,
-      logitBias: z
-        .record(
-          z.string().regex(/^\d{1,9}$/, 'expected a token id'),
-          singleOrZero.min(-100).max(100),
-        )
-        .default({})
-        .transform((biases) =>
-          Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const),
-        ),
-      seed: seed.default(0n),
-    })
-    .prefault({}),
+  /**
+   * Transformations apply in this order: logit bias, repeat penalty, frequency and presence
+   * penalties, grammar and `minTokens`, temperature, top-k, top-p, min-p.
+   */
+  sampling: samplingSettings.prefault({}),
+  /** Maximum number of tokens per sample. Default 256. */
   maxTokens: z.int().min(1).max(INT32_MAX).default(256),
+  /**
+   * Minimum number of tokens before an end-of-turn token, stop token or stop string can end the
+   * reply. A grammar whose document is complete still ends it. Default 0.
+   */
   minTokens: z.int().min(0).max(INT32_MAX).default(0),
+  /** Number of most likely tokens to return with each token, at most 20. Default 0. */
   topLogprobs: z.int().min(0).max(20).default(0),
+  /** Stop strings; the reply is the text before the first of them. */
   stop: bounded(z.array(z.string().min(1))).default([]),
   stopTokens: bounded(z.array(z.int().min(0).max(INT32_MAX))).default([]),
+  /** Text after which `stop` and `stopTokens` no longer apply. Default '': they always apply. */
   stopBefore: z.string().default(''),
+  /** Continue after an end-of-sequence or end-of-turn token. Default false. */
   ignoreEndOfSequence: z.boolean().default(false),
+  /** GBNF; its start rule is `root`. */
   grammar: z.string().min(1).optional(),
+  /**
+   * JSON Schema that every complete reply follows. A schema that a grammar cannot enforce is
+   * GRAMMAR_INVALID (docs/commands/generate.md).
+   */
   jsonSchema: z
     .custom<object>(
       (value) => typeof value === 'object' && value !== null,
       'expected a JSON Schema',
     )
     .optional(),
-  adapter: z
-    .custom<Adapter | null>(
-      (value) => value === null || typeof (value as Adapter).id === 'string',
-      'expected an Adapter or null',
-    )
-    .optional(),
+  /** Adapter for this request only; null: the bare base model. Default: the model's own adapter. */
+  adapter: adapterOption,
+  /** Factor on the adapter's output. Default 1. */
   adapterScale: single.default(1),
   signal: abortSignal.optional(),
 };
@@ -266,58 +190,77 @@ const replyFields = {
 const oneGrammar = [
   (request: { grammar?: string | undefined; jsonSchema?: object | undefined }): boolean =>
     request.grammar === undefined || request.jsonSchema === undefined,
-  'grammar and jsonSchema exclude each other',
+  'use either grammar or jsonSchema, not both',
 ] as const;
 
 const roomForLeast = [
   // below its own limit maxTokens has had its complaint
   ({ minTokens, maxTokens }: { minTokens: number; maxTokens: number }): boolean =>
     maxTokens < 1 || minTokens <= maxTokens,
-  'minTokens is more than maxTokens',
+  'minTokens is greater than maxTokens',
 ] as const;
 
 const requestSchema = z
   .strictObject(
     {
       ...replyFields,
+      /**
+       * Prompts, each with exactly one of `prompt`, `messages`, `text` and `tokenIds`. A string is
+       * shorthand for `{ prompt }`.
+       */
       prompts: bounded(
         z.array(
           z.preprocess(
-            (prompt) => (typeof prompt === 'string' ? { prompt } : prompt),
-            z
-              .strictObject({ ...promptFields, seeds: bounded(z.array(seed)).optional() })
-              .refine(...oneContent)
-              .transform(asMessages),
+            (prompt: Prompt | string) => (typeof prompt === 'string' ? { prompt } : prompt),
+            promptSchema,
           ),
         ),
       ),
+      /** Number of samples per prompt; a prompt with `seeds` has one per seed. Default 1. */
       samples: z.int().min(0).max(1_000_000).default(1),
+      /** Layer whose input (the residual stream) is captured, for the trainer's boundary cache. */
       captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
+      /**
+       * Number of sequences in the running batch. Default 64, maximum 253. Each has its own keys
+       * and values, with room for the longest prompt and `maxTokens`. Fewer run if the model's
+       * `contextTokens` cannot hold that many.
+       */
       maxSequences: z.int().min(1).max(253).default(64),
-      onProgress: callback<GenerationProgress>().optional(),
+      onProgress: callback<(progress: GenerationProgress) => void>().optional(),
     },
     formed("{ prompts: ['…'] }"),
   )
   .refine(...oneGrammar)
   .refine(...roomForLeast);
-
+export type GenerateRequest = z.input<typeof requestSchema>;
 export type CheckedRequest = z.output<typeof requestSchema>;
-
-/** A prompt's content, checked: exactly one of the three. */
-export interface PromptContent {
-  readonly messages?: readonly MessageInput[] | undefined;
-  readonly text?: string | undefined;
-  readonly tokenIds?: Int32Array | undefined;
-}
 
 const batchRequestSchema = z
   .strictObject(
     {
       ...promptFields,
       ...replyFields,
+      /**
+       * What to do if prompt and `maxTokens` exceed the context: 'refuse' with CONTEXT_OVERFLOW, or
+       * 'stop' the reply with finish 'length' when the context is full. Default 'refuse'.
+       */
       whenContextFull: z.enum(['refuse', 'stop']).default('refuse'),
+      /**
+       * Return the same tokens and log-probabilities, bit for bit, whatever else is running: those
+       * of `Model.generate` for one sample of the same prompt, `id` and seed on a model with
+       * `fixedThreads`. Such replies run one after the other, each in its own batch. Default false.
+       */
       deterministic: z.boolean().default(false),
+      /**
+       * Partition of the prefix cache; a request reuses only prefixes of its own partition. Default
+       * ''.
+       */
       cachePartition: z.string().default(''),
+      /**
+       * Priority if there is not room for all requests: a lower rank runs first. A running reply of
+       * a higher rank pauses and continues later. Within a rank, the earlier request runs first.
+       * Default 0.
+       */
       rank: z.int().min(0).max(INT32_MAX).default(0),
     },
     formed("{ prompt: '…' }"),
@@ -326,10 +269,14 @@ const batchRequestSchema = z
   .refine(...oneGrammar)
   .refine(...roomForLeast)
   .transform(asMessages);
-
+/**
+ * One prompt and the settings of its reply; exactly one of `prompt`, `messages`, `text` and
+ * `tokenIds`.
+ */
+export type BatchRequest = z.input<typeof batchRequestSchema>;
 export type CheckedBatchRequest = z.output<typeof batchRequestSchema>;
 
-/** What the addon is told of how to reply. @throws IsoproError GRAMMAR_INVALID */
+/** Returns the reply settings in the form of the addon. @throws IsoproError GRAMMAR_INVALID */
 export function nativeReplySettings(
   request: Omit<CheckedRequest, 'prompts' | 'samples' | 'maxSequences'>,
 ): NativeReplySettings {

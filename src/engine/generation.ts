@@ -10,6 +10,7 @@ import {
   type GenerationProgress,
   type NativeModel,
   type NativeRollout,
+  type NativeText,
   type TokenChance,
 } from './addon.js';
 import { withContextRemedy } from './context-overflow.js';
@@ -52,17 +53,14 @@ export interface Rollout {
    */
   readonly topLogprobs?: readonly (readonly TokenChance[])[];
   readonly finish: 'stop' | 'length' | 'aborted';
-  /**
-   * Of its draws, 64 bits in decimal digits: a form that JSON takes, and that a request takes
-   * again.
-   */
+  /** Seed of its draws, 64 bits in decimal digits, a form that JSON and requests accept. */
   readonly seed: string;
   /** SHA-256 of the adapter that was active, or null. */
   readonly adapterId: string | null;
   readonly boundary: CapturedBoundary | null;
 }
 
-/** What a generation needs of its model. */
+/** Parts of a model that a generation needs. */
 export interface GenerationContext {
   readonly addon: Addon;
   readonly native: NativeModel;
@@ -73,6 +71,15 @@ export interface GenerationContext {
   readonly prompts: readonly { tokens: Int32Array; seeds: bigint[] }[];
   readonly modelHash: string;
 }
+
+/** Returns the sampled tokens under the names of a reply. */
+export const tokensOf = (said: NativeText) => ({
+  tokenIds: said.tokens,
+  text: said.text,
+  logprobs: said.logProbabilities,
+  sampledLogprobs: said.sampledLogProbabilities,
+  ...given({ topLogprobs: said.top }),
+});
 
 type Outcome = { readonly progress: GenerationProgress } | { readonly failure: unknown };
 
@@ -137,11 +144,7 @@ export async function* runGeneration(
           promptIndex: rollout.prompt,
           sampleIndex: rollout.sample,
           promptIds: prompts[rollout.prompt]!.tokens,
-          tokenIds: rollout.tokens,
-          text: rollout.text,
-          logprobs: rollout.logProbabilities,
-          sampledLogprobs: rollout.sampledLogProbabilities,
-          ...given({ topLogprobs: rollout.top }),
+          ...tokensOf(rollout),
           finish: rollout.finish,
           seed: rollout.seed.toString(),
           adapterId: active?.id ?? null,

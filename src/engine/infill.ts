@@ -1,11 +1,11 @@
-/** The tokens by which models are told of a text with a gap, where their vocabulary has such. */
+/** Tokens that mark a text with a gap, in vocabularies that have them. */
 
 export interface InfillTokens {
-  /** Before what is before the gap. */
+  /** Token before the text that precedes the gap. */
   readonly prefix: number;
-  /** Before what is behind it. */
+  /** Token before the text that follows the gap. */
   readonly suffix: number;
-  /** Before what the model writes. */
+  /** Token before the text that the model writes. */
   readonly middle: number;
 }
 
@@ -26,7 +26,7 @@ const NAMES = [
   ['<PRE>', '<SUF>', '<MID>'],
 ] as const;
 
-/** null: the vocabulary has none. */
+/** Returns the infill tokens of a vocabulary, or null. */
 export function infillTokens(
   controlTokens: readonly { readonly id: number; readonly text: string }[],
 ): InfillTokens | null {

@@ -1,4 +1,4 @@
-/** What a GGUF file says about itself, without loading it. */
+/** Metadata and tensor table of a GGUF file, read without loading it. */
 import { z } from 'zod';
 import { loadAddon, settled, type NativeInspection } from './addon.js';
 import { dictionary, type Dictionary } from '../dictionary.js';

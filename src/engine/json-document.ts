@@ -19,7 +19,7 @@ import {
   without,
   type Schema,
 } from './json-keywords.js';
-import { refuse, Refusal } from './json-refusal.js';
+import { cannotKeep, refuse, Refusal } from './json-refusal.js';
 import {
   areListed,
   disjoint,
@@ -82,7 +82,7 @@ export class SchemaDocument {
     const named = isList(schema.type) ? schema.type : [schema.type];
     const unknown = named.find((type) => !TYPES.includes(type as Type));
     if (unknown !== undefined)
-      refuse(pointer, ['type'], `there is no "type" ${JSON.stringify(unknown)}`);
+      refuse(pointer, ['type'], `unknown "type" ${JSON.stringify(unknown)}`);
     if (named.length === 0) refuse(pointer, ['type'], '"type" is empty');
     const whole = schema.multipleOf === 1 || isFormatOfIntegers(String(schema.format));
     const types = (named as Type[]).map((type) => (type === 'number' && whole ? 'integer' : type));
@@ -121,20 +121,20 @@ export class SchemaDocument {
     const refused = (what: string): never => refuse(pointer, ['$ref'], what);
     if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
       return refused(
-        `a grammar cannot keep "$ref" ${JSON.stringify(reference)}: it is not a pointer into this schema (#/…)`,
+        `a grammar cannot enforce "$ref" ${JSON.stringify(reference)}: it is not a pointer into this schema (#/…)`,
       );
     let at: Json | undefined = this.#document;
     let path = '#';
     for (const part of reference.split('/').slice(1)) {
       const key = keyOf(part);
-      if (key === null) return refused(`"$ref" ${JSON.stringify(reference)} is not well-formed`);
+      if (key === null) return refused(`"$ref" ${JSON.stringify(reference)} is malformed`);
       at =
         typeof at === 'object' && at !== null && Object.hasOwn(at, key)
           ? (at as Schema)[key]
           : undefined;
       if (at === undefined) return refused(`"$ref" ${JSON.stringify(reference)} points to nothing`);
       if (isSchema(at) && typeof at.$id === 'string')
-        return refused('a grammar cannot keep "$id" within a schema');
+        return refused('a grammar cannot enforce "$id" within a schema');
       path = under(path, key);
     }
     return [path, at];
@@ -154,13 +154,13 @@ export class SchemaDocument {
     const joined = conjunctionOf(this.#parts(pointer, schema, []));
     if (typeof joined !== 'string') return joined;
     const keyword = COMBINING.findLast((one) => schema[one] !== undefined)!;
-    return refuse(pointer, [keyword], `a grammar cannot keep "${joined}" beside "${keyword}"`);
+    return cannotKeep(pointer, keyword, `"${joined}" beside "${keyword}"`);
   }
 
   /** @throws IsoproError GRAMMAR_INVALID once too much was read */
   #countRead(pointer: string): void {
     if (++this.#read > MOST_READ)
-      refuse(pointer, [...COMBINING], 'this combines too many other schemas: write it out');
+      refuse(pointer, [...COMBINING], 'this combines too many other schemas; write the schema out');
   }
 
   /** What all holds for the same value. */
@@ -172,7 +172,7 @@ export class SchemaDocument {
       if (trail.includes(place))
         refuse(pointer, ['$ref', 'allOf'], 'the recursion leads back to the same value');
       if (allowsNone(one)) refuse(pointer, ['$ref', 'allOf'], 'false allows no value');
-      if (one !== true && !isSchema(one)) refuse(place, [], 'this is not a schema');
+      if (one !== true && !isSchema(one)) refuse(place, [], 'not a schema');
       if (isSchema(one)) parts.push(...this.#parts(pointer, one, [...trail, place]));
     };
     if (reference !== undefined) add(...this.target(pointer, reference));
@@ -190,10 +190,10 @@ export class SchemaDocument {
   tag(pointer: string, shapes: readonly Shape[]): string | undefined {
     if (this.#partly || areListed(shapes)) return undefined;
     if (shapes.length > MOST_COMPARED)
-      refuse(
+      cannotKeep(
         pointer,
-        ['oneOf'],
-        `a grammar cannot keep "oneOf" of more than ${MOST_COMPARED} alternatives that are not listed values`,
+        'oneOf',
+        `"oneOf" of more than ${MOST_COMPARED} alternatives that are not listed values`,
       );
     const alike = (of: readonly Shape[]): readonly [number, number] | undefined => {
       for (const [i, shape] of of.entries()) {
@@ -207,10 +207,10 @@ export class SchemaDocument {
     const tag = tagOf(shapes);
     if (tag !== undefined && alike(shapes.map((shape) => withTag(shape, tag))) === undefined)
       return tag;
-    return refuse(
+    return cannotKeep(
       pointer,
-      ['oneOf'],
-      `a grammar cannot keep "oneOf": alternatives ${pair[0]} and ${pair[1]} may have a value in common; "anyOf" allows that`,
+      'oneOf',
+      `"oneOf": alternatives ${pair[0]} and ${pair[1]} may have a value in common; "anyOf" allows that`,
     );
   }
 
@@ -280,7 +280,7 @@ export class SchemaDocument {
     if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
       refuse(pointer, [keyword], `"${keyword}" is not a whole number of 0 or more`);
     if (value > MOST_REPETITIONS)
-      refuse(pointer, [keyword], `a grammar cannot keep "${keyword}" above ${MOST_REPETITIONS}`);
+      cannotKeep(pointer, keyword, `"${keyword}" above ${MOST_REPETITIONS}`);
     return value;
   }
 
@@ -308,7 +308,7 @@ export class SchemaDocument {
     if (typeof value !== 'number')
       return refuse(pointer, [keyword], `"${keyword}" is not a number`);
     if (Math.abs(value) > LARGEST_BOUND)
-      refuse(pointer, [keyword], `a grammar cannot keep "${keyword}" beyond ${LARGEST_BOUND}`);
+      cannotKeep(pointer, keyword, `"${keyword}" beyond ${LARGEST_BOUND}`);
     return whole(value);
   }
 
@@ -316,8 +316,7 @@ export class SchemaDocument {
   listedNames(pointer: string, schema: Schema): ReadonlySet<string> | null {
     if (schema.propertyNames === undefined) return null;
     const { values } = this.shape(under(pointer, 'propertyNames'), schema.propertyNames, []);
-    if (values === null)
-      return refuse(pointer, ['propertyNames'], 'a grammar cannot keep "propertyNames"');
+    if (values === null) return cannotKeep(pointer, 'propertyNames');
     return new Set(
       [...values]
         .map((value) => JSON.parse(value) as Json)
@@ -337,7 +336,7 @@ export class SchemaDocument {
       const isPlain =
         entriesOf(properties).length === 0 || values === true || identity(values) === '{}';
       if (more.length > 0 || !matchesEveryName(pattern) || !isPlain)
-        refuse(pointer, ['patternProperties'], 'a grammar cannot keep "patternProperties"');
+        cannotKeep(pointer, 'patternProperties');
       return allowsNone(values)
         ? undefined
         : [under(pointer, 'patternProperties', pattern), values];

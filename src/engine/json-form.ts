@@ -1,4 +1,4 @@
-/** How a result is written as JSON: typed arrays as lists of numbers. */
+/** JSON form of results: typed arrays as lists of numbers. */
 
 function plain(value: unknown): unknown {
   if (ArrayBuffer.isView(value)) return [...(value as unknown as Iterable<number>)];

@@ -25,7 +25,7 @@ import {
   without,
   type Schema,
 } from './json-keywords.js';
-import { refuse, Refusal } from './json-refusal.js';
+import { cannotKeep, refuse, Refusal } from './json-refusal.js';
 import type { Shape, Type } from './json-shape.js';
 
 /** Kept of what is said to be an integer. */
@@ -150,7 +150,7 @@ class Compiler {
       refuse(
         pointer,
         counts,
-        'with this, the grammar is too large, because its repetitions are written out: bound fewer texts and lists, or lower',
+        'the grammar becomes too large, because repetitions are written out; limit the length of fewer strings and lists, or use smaller limits',
       );
     }
     return body;
@@ -181,12 +181,12 @@ class Compiler {
     if (schema === true) return 'any';
     const broken =
       depth > DEEPEST
-        ? `schemas are nested more than ${DEEPEST} deep`
+        ? `schemas are nested more than ${DEEPEST} levels deep`
         : schema === false
           ? 'false allows no value'
           : isSchema(schema)
             ? null
-            : 'this is not a schema';
+            : 'not a schema';
     if (broken !== null && partly && depth > 0) return 'any';
     if (broken !== null || !isSchema(schema)) refuse(pointer, [], broken!);
     const rule = this.#grammar.reserve();
@@ -236,15 +236,10 @@ class Compiler {
       typeof schema.format === 'string' &&
       gbnfOfFormat(schema.format) === undefined
     )
-      refuse(
-        pointer,
-        ['format', 'pattern'],
-        `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`,
-      );
-    for (const keyword of Object.keys(schema))
-      if (!KEPT.has(keyword)) refuse(pointer, [keyword], `a grammar cannot keep "${keyword}"`);
+      cannotKeep(pointer, ['format', 'pattern'], `"format" ${JSON.stringify(schema.format)}`);
+    for (const keyword of Object.keys(schema)) if (!KEPT.has(keyword)) cannotKeep(pointer, keyword);
     if (given.$id !== undefined && pointer !== '#')
-      refuse(pointer, ['$id'], 'a grammar cannot keep "$id" within a schema');
+      cannotKeep(pointer, '$id', '"$id" within a schema');
     if (COMBINING.some((keyword) => schema[keyword] !== undefined))
       return this.#combined(pointer, schema, depth, narrowing);
     for (const keyword of ['const', 'enum'] as const) {
@@ -253,7 +248,7 @@ class Compiler {
         (other) => !['const', 'enum', 'type', 'nullable'].includes(other),
       );
       if (beside !== undefined)
-        refuse(pointer, [beside], `a grammar cannot keep "${beside}" beside "${keyword}"`);
+        cannotKeep(pointer, beside, `"${beside}" together with "${keyword}"`);
       const values = this.#said
         .values(pointer, schema)
         .filter((value) => narrowing.objects !== true || isSchema(value));
@@ -272,14 +267,14 @@ class Compiler {
         types === null ||
         types.includes('number'))
     )
-      refuse(
+      cannotKeep(
         pointer,
-        [bound],
-        `a grammar cannot keep "${bound}"${bound === 'multipleOf' ? '' : ' of a "number", only of an "integer"'}`,
+        bound,
+        `"${bound}"${bound === 'multipleOf' ? '' : ' of a "number", only of an "integer"'}`,
       );
     if (narrowing.objects === true) {
       if (types !== null && !types.includes('object'))
-        refuse(pointer, [], 'it describes no object');
+        refuse(pointer, [], 'it does not describe an object');
       return this.#object(pointer, schema, depth, narrowing);
     }
     if (types === null) return ANY;
@@ -335,14 +330,14 @@ class Compiler {
     );
     const rest = without(joined, keyword === undefined ? [] : [keyword]);
     const alternatives = keyword === undefined ? undefined : joined[keyword];
-    if (more.length > 0) refuse(pointer, ['oneOf'], 'a grammar cannot keep "oneOf" beside "anyOf"');
+    if (more.length > 0) cannotKeep(pointer, 'oneOf', '"oneOf" together with "anyOf"');
     const copies = isList(alternatives) && Object.keys(rest).length > 0 ? alternatives : [];
     this.#joinedLength += said.length + copies.length * identity(rest).length;
     if (this.#joinedLength > MOST_JOINED)
       refuse(
         pointer,
         [...COMBINING],
-        'this combines too many other schemas: write it out, or refer to it',
+        'this combines too many other schemas; write the schema out, or refer to it',
       );
     return by(
       keyword === undefined || copies.length === 0
@@ -367,7 +362,7 @@ class Compiler {
     const wanted = (possible.length === 0 ? places : possible).filter(
       (one) => narrowing.objects !== true || shapeOf(one).types.has('object'),
     );
-    if (wanted.length === 0) refuse(pointer, [], `"${keyword}" describes no object`);
+    if (wanted.length === 0) refuse(pointer, [], `"${keyword}" does not describe an object`);
     const tag = keyword === 'oneOf' ? this.#said.tag(pointer, wanted.map(shapeOf)) : undefined;
     const asked = tag === undefined ? narrowing : { ...narrowing, tag };
     return [...new Set(wanted.map(([place, schema]) => this.#rule(place, schema, depth, asked)))];
@@ -385,18 +380,14 @@ class Compiler {
     }
     const format = gbnfOfFormat(String(schema.format));
     if (schema.format !== undefined && format === undefined)
-      refuse(
-        pointer,
-        ['format'],
-        `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`,
-      );
+      cannotKeep(pointer, 'format', `"format" ${JSON.stringify(schema.format)}`);
     const text = schema.pattern === undefined ? format : gbnfOfPattern(schema);
-    if (text === undefined) return refuse(pointer, ['pattern'], 'a grammar cannot keep "pattern"');
+    if (text === undefined) return cannotKeep(pointer, 'pattern');
     if (schema.minLength !== undefined || schema.maxLength !== undefined)
-      refuse(
+      cannotKeep(
         pointer,
         ['minLength', 'maxLength'],
-        'a grammar cannot keep "minLength" and "maxLength" beside "format"',
+        '"minLength" and "maxLength" together with "format"',
       );
     return `"\\"" ${this.#define(pointer, schema, text)} "\\""`;
   }
@@ -421,14 +412,13 @@ class Compiler {
     ];
     if (low === -Infinity && high === Infinity) return 'integer';
     if (low > high)
-      refuse(pointer, [...BOUNDS, 'format'], 'no whole number lies between the bounds');
+      refuse(pointer, [...BOUNDS, 'format'], 'there is no integer between the bounds');
     return integersBetween(low, high);
   }
 
   #array(pointer: string, schema: Schema, depth: number): Form {
     const [least, limit] = this.#said.limits(pointer, schema, 'Items');
-    if (schema.uniqueItems !== undefined)
-      refuse(pointer, ['uniqueItems'], 'a grammar cannot keep "uniqueItems"');
+    if (schema.uniqueItems !== undefined) cannotKeep(pointer, 'uniqueItems');
     // Draft 7 says by a list of items what later drafts say by prefixItems.
     const inDraft7 = isList(schema.items);
     const [listed, further] = inDraft7
@@ -438,14 +428,14 @@ class Compiler {
     if (!isList(tuple))
       return refuse(pointer, ['prefixItems'], '"prefixItems" is not a list of schemas');
     if (inDraft7 && schema.prefixItems !== undefined)
-      refuse(
-        pointer,
-        ['prefixItems'],
-        'a grammar cannot keep "prefixItems" beside a list of "items"',
-      );
+      cannotKeep(pointer, 'prefixItems', '"prefixItems" together with a list of "items"');
     const most = allowsNone(items) ? Math.min(limit, tuple.length) : limit;
     if (most < least)
-      refuse(pointer, ['minItems', 'maxItems'], '"minItems" exceeds the items that are allowed');
+      refuse(
+        pointer,
+        ['minItems', 'maxItems'],
+        '"minItems" exceeds the number of items that are allowed',
+      );
     const first = tuple
       .slice(0, most)
       .map((item, i) => this.#rule(under(pointer, listed, i), item, depth));
@@ -510,25 +500,25 @@ class Compiler {
         fields.push({ name, rule: others === '' ? 'any' : others, always: true });
     const always = fields.filter((field) => field.always);
     if (least > always.length)
-      refuse(
+      cannotKeep(
         pointer,
-        ['minProperties'],
-        'a grammar cannot keep "minProperties" above the number of properties that are always there',
+        'minProperties',
+        '"minProperties" above the number of properties that are always present',
       );
     if (most < fields.length)
-      refuse(
+      cannotKeep(
         pointer,
-        ['maxProperties'],
-        'a grammar cannot keep "maxProperties" below the number of declared properties',
+        'maxProperties',
+        '"maxProperties" below the number of declared properties',
       );
 
     const isOpen = others !== '' && listed === null;
     const long = isOpen ? fields.find(({ name }) => name.length > LONGEST_NAME) : undefined;
     if (long !== undefined)
-      refuse(
+      cannotKeep(
         pointer,
         ['additionalProperties', 'patternProperties'],
-        `a grammar cannot keep "additionalProperties" beside a name of more than ${LONGEST_NAME} characters`,
+        `"additionalProperties" together with a name of more than ${LONGEST_NAME} characters`,
       );
 
     // From the last one to the first: what may follow where nothing has been written yet, and where
@@ -559,7 +549,7 @@ class Compiler {
     // A schema that needs itself has no finite document.
     this.#refuseRest(
       ({ needs }, isDone) => needs.some((all) => all.every(isDone)),
-      'the recursion has no end: no finite value follows the schema (name what must be there by "required", or allow null)',
+      'the recursion never ends: no finite value matches the schema (list the required properties in "required", or allow null)',
     );
   }
 

@@ -1,6 +1,6 @@
 /**
- * How much memory a model takes before it is loaded: its weights and its KV cache. Working buffers,
- * some 5 to 10 %, come on top.
+ * Estimate of a model's memory before it is loaded: weights and KV cache. Working buffers take
+ * about 5 to 10 % more.
  */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -22,7 +22,7 @@ export interface MemoryEstimate {
 
 const F16_BYTES = 2;
 
-/** Null for a file that does not name its dimensions, such as an adapter. */
+/** Estimates the memory of a model; null for a file without dimensions, such as an adapter. */
 export async function estimateMemory(
   file: string,
   inspection: ModelInspection,

@@ -32,7 +32,7 @@ const otherPart = <const Type extends string>(types: readonly Type[]) =>
     .superRefine(({ type }, { addIssue }) =>
       addIssue({
         code: 'custom',
-        message: `${type} is not read: the models here read only text`,
+        message: `${type} is not supported: these models read only text`,
         params: { isUnsupported: true },
       }),
     )
@@ -63,9 +63,9 @@ const textOf = (content: string | readonly Part[]): string =>
         .join('');
 
 const parts = (object: ObjectReader) => z.array(toldPart(object)).max(MOST_PARTS);
-/** What the model is told: a text, or a list of parts, which may be empty. */
+/** Content for the model: a string or a list of parts, which may be empty. */
 export const toldContent = z.union([z.string(), parts(members)]).transform(textOf);
-/** What the model said, whatever else a reply had. */
+/** Content of an assistant message, without the other parts of a reply. */
 export const saidContent = z
   .union([z.string(), z.array(saidPart).max(MOST_PARTS)])
   .transform(textOf);
@@ -73,12 +73,12 @@ export const saidContent = z
 export const functionName = z
   .string()
   .regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
-/** As a text of JSON, whether it is one or not: a small model writes what it likes. */
+/** Arguments as a string that should be JSON; a small model may write anything. */
 export const argumentsText = z.string().check(({ value, issues }) => {
   const wrong = tooMuch(value);
   if (wrong !== null) issues.push({ code: 'custom', message: wrong, input: value });
 });
-/** As a text of JSON, or as the object itself. */
+/** Arguments as a JSON string or as an object. */
 const callArguments = z
   .union([argumentsText, z.looseObject({})])
   .transform((given, { addIssue }) => {
@@ -86,7 +86,10 @@ const callArguments = z
     try {
       return JSON.stringify(given);
     } catch (error) {
-      addIssue({ code: 'custom', message: `is no JSON: ${(error as Error).message}` });
+      addIssue({
+        code: 'custom',
+        message: `cannot be written as JSON: ${(error as Error).message}`,
+      });
       return z.NEVER;
     }
   });
@@ -97,13 +100,13 @@ const call = z
   .object({ type: maybe(z.literal('function')), function: callee })
   .transform((made) => made.function);
 
-/** A message as it was read. */
+/** A message after parsing. */
 export interface ReadMessage {
   readonly role: ChatMessage['role'];
   readonly content: string;
-  /** That the assistant made, behind its content. */
+  /** Tool calls of the assistant, after its content. */
   readonly calls: readonly ToolCall[];
-  /** Whether it is what a call gave. */
+  /** True if it is the result of a tool call. */
   readonly isResult: boolean;
 }
 
@@ -166,7 +169,7 @@ function reader(object: ObjectReader) {
 export const clientMessage = reader(members);
 /** Of whoever else has messages: what they have beside has no effect. */
 export const message = reader(open);
-/** As a caller may have it. */
+/** A message as a caller may pass it. */
 export type MessageInput = z.input<typeof message>;
 
 /**

@@ -8,11 +8,11 @@ import { abortError, IsoproError } from '../errors.js';
 import { loadAddon, settled, typed, type Addon, type NativeModelFile } from './addon.js';
 import { modelShape, readAdapterFile } from './adapter-files.js';
 import { sha256, writeFileAtomically } from './atomic-file.js';
-import { abortSignal, checked } from './argument-check.js';
+import { abortSignal, callback, checked } from './argument-check.js';
 
 /**
- * What matrices can be written as. Norms and biases stay as they are; rows that are not whole
- * blocks of the type become f16.
+ * Types of the written matrices. Norms and biases are not converted; rows that are not whole blocks
+ * of the type become f16.
  */
 export const MODEL_TYPES = [
   'f32',
@@ -27,43 +27,31 @@ export const MODEL_TYPES = [
 ] as const;
 export type ModelType = (typeof MODEL_TYPES)[number];
 
-export interface ExportModelOptions {
-  /** Default 'f16'. */
-  readonly type?: ModelType;
-  readonly signal?: AbortSignal;
-  /** Bytes written and in all. */
-  readonly onProgress?: (written: number, total: number) => void;
-}
-
-export interface MergeRequest extends ExportModelOptions {
-  /** Path of the base model, a GGUF. */
-  readonly model: string;
-  /** Path of the adapter, a GGUF or a folder in PEFT's format. */
-  readonly adapter: string;
-  readonly out: string;
-}
-
 export interface WrittenModel {
-  /** Of the file, in hexadecimal. */
+  /** SHA-256 of the file, in hexadecimal. */
   readonly sha256: string;
   readonly bytes: number;
   /** Number of tensors of each type, by ggml's names. */
   readonly types: Readonly<Record<string, number>>;
 }
 
-const onProgress = z
-  .custom<(written: number, total: number) => void>((value) => typeof value === 'function')
-  .optional();
 export const exportModelOptions = z.strictObject({
+  /** Type of the matrices. Default 'f16'. */
   type: z.enum(MODEL_TYPES).default('f16'),
   signal: abortSignal.optional(),
-  onProgress,
+  /** Called with the bytes written so far and in total. */
+  onProgress: callback<(written: number, total: number) => void>().optional(),
 });
+export type ExportModelOptions = z.input<typeof exportModelOptions>;
+
 const mergeRequest = exportModelOptions.extend({
+  /** Path of the base model, a GGUF. */
   model: z.string().min(1),
+  /** Path of the adapter, a GGUF or a folder in PEFT's format. */
   adapter: z.string().min(1),
   out: z.string().min(1),
 });
+export type MergeRequest = z.input<typeof mergeRequest>;
 
 /**
  * Merges a LoRA adapter into a model: W + s B A, computed in f32 whatever the type of W, then

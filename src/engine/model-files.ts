@@ -24,16 +24,16 @@ export { homeFolder, modelsFolder } from './model-location.js';
 export { EMBEDDED_MODEL, MODEL_ALIASES } from './model-aliases.js';
 
 export interface ResolveModelOptions {
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: DownloadProgress) => void;
-  /** Fetch the model if it is not in the cache. Default true. */
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
+  /** Download the model if it is not in the cache. Default true. */
   readonly download?: boolean;
 }
 
 export interface ResolvedModel {
   /** Absolute path of the GGUF file; of a model in several parts, of the first. */
   readonly path: string;
-  /** Where it was fetched from, now or earlier; null for a file of the user's own. */
+  /** URL that the file was downloaded from, now or earlier; null for the user's own file. */
   readonly url: string | null;
 }
 
@@ -45,7 +45,7 @@ async function isFile(file: string): Promise<boolean> {
 }
 
 /**
- * The file of a model, downloaded into the cache where it is not there yet.
+ * Returns the file of a model, and downloads it if it is not in the cache.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, INVALID_ARGUMENT, ABORTED
  */
 export async function resolveModel(
@@ -92,9 +92,7 @@ async function inCache(located: RemoteModel | TaggedModel): Promise<ResolvedMode
   throw new IsoproError(
     'MODEL_NOT_FOUND',
     `${located.name} is not in the cache${remote === null ? '' : ` at ${remote.path}`}`,
-    {
-      remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.`,
-    },
+    { remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.` },
   );
 }
 
@@ -107,7 +105,7 @@ export async function modelOfRecord(name: string): Promise<string> {
   try {
     // a path of that form names another machine on Windows
     if (/^[\\/]{2}/.test(name))
-      throw new IsoproError('MODEL_NOT_FOUND', `${name} is a place on another machine`);
+      throw new IsoproError('MODEL_NOT_FOUND', `${name} is a path on another machine`);
     const { path: file } = await resolveModel(name, { download: false });
     const located = locateRemote(name);
     // which file has a tag, only the hub would say
@@ -116,11 +114,11 @@ export async function modelOfRecord(name: string): Promise<string> {
     if (!(cause instanceof IsoproError) || cause.code !== 'MODEL_NOT_FOUND') throw cause;
     throw new IsoproError(
       'MODEL_NOT_FOUND',
-      `the model ${JSON.stringify(name)}, which the folder names, is not on this machine`,
+      `the folder refers to the model ${JSON.stringify(name)}, which is not on this machine`,
       {
         cause,
         remedy:
-          'A model that only a folder names is not downloaded. If you trust it, name it with --model.',
+          'A model that only a folder refers to is not downloaded. If you trust it, pass it with --model.',
       },
     );
   }
@@ -139,7 +137,7 @@ async function localFile(name: string): Promise<string> {
       .sort();
     throw new IsoproError(
       'MODEL_NOT_FOUND',
-      `${name} is a folder${inside.length > 0 ? ` that holds ${inside.join(', ')}` : ' without a .gguf file'}`,
+      `${name} is a folder${inside.length > 0 ? ` that contains ${inside.join(', ')}` : ' without a .gguf file'}`,
     );
   }
   // the name by which a manifest knows a file of the cache
@@ -159,7 +157,7 @@ export interface CachedModel {
   /** The alias under which the file can be loaded, or null. */
   readonly alias: string | null;
   readonly path: string;
-  /** Of all parts. */
+  /** Size of all parts. */
   readonly bytes: number;
 }
 

@@ -1,14 +1,14 @@
 /**
- * Where a model comes from and where it lies on this machine: aliases, hf: and http(s): URIs, the
- * cache folder.
+ * Origin of a model and its place on this machine: aliases, hf: and http(s): URIs, the cache
+ * folder.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { MODEL_ALIASES } from './model-aliases.js';
 
-/** A model that is fetched once and then lies in the cache. */
+/** A model that is downloaded once and then kept in the cache. */
 export interface RemoteModel {
   /** The alias or URI that was asked for. */
   readonly name: string;
@@ -19,7 +19,7 @@ export interface RemoteModel {
 }
 
 /**
- * An hf: URI that names a quantisation (`hf:owner/repository:Q4_K_M`); the hub tells which file
+ * An hf: URI that names a quantisation (`hf:owner/repository:Q4_K_M`); the hub knows which file
  * that is.
  */
 export interface TaggedModel {
@@ -30,7 +30,7 @@ export interface TaggedModel {
 }
 
 /**
- * The folder that holds everything isopro-native keeps between runs: ISOPRO_HOME, else the
+ * Returns the folder of everything that isopro-native keeps between runs: ISOPRO_HOME, else the
  * operating system's cache folder (XDG_CACHE_HOME or ~/.cache; ~/Library/Caches; %LOCALAPPDATA%).
  */
 export function homeFolder(
@@ -55,8 +55,8 @@ export function modelsFolder(): string {
 }
 
 /**
- * The hub, or the mirror that HF_ENDPOINT or MODEL_ENDPOINT names, as in llama.cpp and
- * node-llama-cpp.
+ * Returns the URL of the hub, or of the mirror in HF_ENDPOINT or MODEL_ENDPOINT, as in llama.cpp
+ * and node-llama-cpp.
  */
 export function hubEndpoint(env: NodeJS.ProcessEnv = process.env): string {
   const endpoint = env.MODEL_ENDPOINT ?? env.HF_ENDPOINT ?? 'https://huggingface.co/';
@@ -115,7 +115,7 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
     if (owner === '' || repository === '' || branch === '' || file.includes('')) {
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${name} is not of the form hf:<owner>/<repository>/<file>.gguf or hf:<owner>/<repository>:<quantisation>`,
+        `${name} does not have the form hf:<owner>/<repository>/<file>.gguf or hf:<owner>/<repository>:<quantisation>`,
       );
     }
     if (filePath !== '') return hubModel(name, owner, repository, filePath, branch);
@@ -130,7 +130,10 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
     throw new IsoproError('INVALID_ARGUMENT', `${name} is not a valid URL`, { cause });
   }
   if (url.username !== '' || url.password !== '')
-    throw new IsoproError('INVALID_ARGUMENT', 'a model URL must not hold a user name or password');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'a model URL must not contain a user name or password',
+    );
   const segments = url.pathname
     .split('/')
     .filter((segment) => segment !== '')
@@ -138,10 +141,7 @@ export function locateRemote(name: string): RemoteModel | TaggedModel | null {
   const file = segments.pop() ?? 'model';
   const stem = file.toLowerCase().endsWith('.gguf') ? file.slice(0, -'.gguf'.length) : file;
   // Two queries at one path are two files.
-  const query =
-    url.search === ''
-      ? ''
-      : `-${createHash('sha256').update(url.search).digest('hex').slice(0, 8)}`;
+  const query = url.search === '' ? '' : `-${hash('sha256', url.search).slice(0, 8)}`;
   return {
     name,
     url: url.href,

@@ -15,7 +15,6 @@ import {
   type Addon,
   type BranchScores,
   type GenerationProgress,
-  type Matmul,
   type NativeModel,
   type NativeModelInfo,
   type NativeScores,
@@ -49,61 +48,12 @@ import {
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
 
-export interface LoadModelOptions {
-  /** Threads of decoding and sampling. Default: the physical cores. */
-  readonly threads?: number;
-  /**
-   * Results of this many threads. By default fewer compute while other processes hold the cores,
-   * which for a request of one sample changes floating-point results and thus, rarely, a sampled
-   * token. Fixed, fewer compute where that changes no bit: in calls of several rows, on x86.
-   * Default false.
-   */
-  readonly fixedThreads?: boolean;
-  /** Layers on the GPU. Default: all on Apple silicon, none elsewhere. */
-  readonly gpuLayers?: number;
-  /**
-   * Tokens of KV cache over all live sequences: an upper bound, allocated as requests need it.
-   * Default: what fits into 1 GiB, at least 4096.
-   */
-  readonly contextTokens?: number;
-  /**
-   * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0
-   * takes half the memory, and with heads of less than 64 values, for which ggml's f16 attention
-   * has no vector code, half the time (dev/log.md). f32 takes twice the memory and is slower;
-   * llama.cpp's flash attention rounds it to f16 all the same.
-   */
-  readonly kvType?: KvType;
-  /**
-   * Whose kernels multiply rows with the weights: llama.cpp's, or for matrices of Q4_1, Q5_0, Q6_K
-   * and Q8_0 on x86 with AVX2 ours, which take a half to four fifths of their processor time off
-   * where several rows share a call (native/kernels/block_product.h). On processors with AMX it is
-   * a third, and a file that has other quantised formats too is llama.cpp's there. Both round
-   * activations to eight bits; they sum in another order, and the layers make of that some
-   * hundredths of a nat a token. Replies, the running batch, `score`, branches, hidden states and
-   * embeddings of one loaded model all go the same way, so that they agree with each other. 'own'
-   * is refused where nothing of the file is ours, 'auto' takes what there is and `info.matmul` says
-   * what that was. Default 'ggml'.
-   */
-  readonly matmul?: Matmul;
-  readonly signal?: AbortSignal;
-  /** Called with the loaded fraction in [0, 1]. */
-  readonly onProgress?: (fraction: number) => void;
-  /** Called while the file is downloaded. */
-  readonly onDownload?: (progress: DownloadProgress) => void;
-}
-
-/** What a model thinks of a token at its place. */
+/** Log-probability and rank of a token at its position, with the most likely alternatives. */
 export interface TokenAlternatives extends TokenChance {
-  /** How many tokens are at least as likely, this one included: 1 for the most likely. */
+  /** Number of tokens that are at least as likely, this one included: 1 for the most likely. */
   readonly rank: number;
   /** The most likely ones, most likely first. */
   readonly top: readonly TokenChance[];
-}
-
-export interface HiddenRequest {
-  readonly tokens: TokenIds;
-  readonly layers: readonly number[];
-  readonly signal?: AbortSignal;
 }
 
 export interface HiddenRows {
@@ -125,21 +75,52 @@ export interface HiddenNorms {
 
 const GIBIBYTE = 2 ** 30;
 
+/** Tokens of a KV cache, at most. */
+export const MOST_CELLS = 2 ** 26;
+
 export const loadOptions = z.strictObject({
+  /** Number of threads for decoding and sampling. Default: the physical cores. */
   threads: z.int().min(1).max(1024).optional(),
+  /**
+   * Results of this many threads. By default fewer compute while other processes hold the cores,
+   * which for a request of one sample changes floating-point results and thus, rarely, a sampled
+   * token. Fixed, fewer compute where that changes no bit: in calls of several rows, on x86.
+   * Default false.
+   */
   fixedThreads: z.boolean().default(false),
+  /** Number of layers on the GPU. Default: all on Apple silicon, none elsewhere. */
   gpuLayers: z.int().min(0).max(100_000).optional(),
-  contextTokens: z
-    .int()
-    .min(1)
-    .max(2 ** 26)
-    .optional(),
+  /**
+   * Maximum number of tokens in the KV cache over all live sequences, allocated as requests need
+   * it. Default: what fits into 1 GiB, at least 4096.
+   */
+  contextTokens: z.int().min(1).max(MOST_CELLS).optional(),
+  /**
+   * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0
+   * takes half the memory, and with heads of less than 64 values, for which ggml's f16 attention
+   * has no vector code, half the time (dev/log.md). f32 takes twice the memory and is slower;
+   * llama.cpp's flash attention rounds it to f16 all the same.
+   */
   kvType: z.enum(KV_TYPES).optional(),
+  /**
+   * Whose kernels multiply rows with the weights: llama.cpp's, or for matrices of Q4_1, Q5_0, Q6_K
+   * and Q8_0 on x86 with AVX2 ours, which take a half to four fifths of their processor time off
+   * where several rows share a call (native/kernels/block_product.h). On processors with AMX it is
+   * a third, and a file that has other quantised formats too is llama.cpp's there. Both round
+   * activations to eight bits; they sum in another order, and the layers make of that some
+   * hundredths of a nat a token. Replies, the running batch, `score`, branches, hidden states and
+   * embeddings of one loaded model all go the same way, so that they agree with each other. 'own'
+   * is refused where nothing of the file is ours, 'auto' takes what there is and `info.matmul` says
+   * what that was. Default 'ggml'.
+   */
   matmul: z.enum(MATMULS).default('ggml'),
   signal: abortSignal.optional(),
-  onProgress: callback<number>().optional(),
-  onDownload: callback<DownloadProgress>().optional(),
+  /** Called with the loaded fraction in [0, 1]. */
+  onProgress: callback<(fraction: number) => void>().optional(),
+  /** Called while the file is downloaded. */
+  onDownload: callback<(progress: DownloadProgress) => void>().optional(),
 });
+export type LoadModelOptions = z.input<typeof loadOptions>;
 
 const alternativesOptions = z.strictObject({
   count: z.int().min(0).max(20),
@@ -152,6 +133,7 @@ const hiddenRequest = z.strictObject({
   reduce: z.enum(['rows', 'norms']),
   signal: abortSignal.optional(),
 });
+export type HiddenRequest = Omit<z.input<typeof hiddenRequest>, 'reduce'>;
 
 /**
  * Loads a model: a GGUF file, an alias or a URI; what is not in the cache is downloaded first.
@@ -163,22 +145,10 @@ export async function loadModel(
   options: LoadModelOptions = {},
 ): Promise<Model> {
   checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
-  const {
-    threads,
-    fixedThreads,
-    gpuLayers,
-    contextTokens,
-    kvType,
-    matmul,
-    signal,
-    onProgress,
-    onDownload,
-  } = checked(loadOptions, options, 'options');
+  const valid = checked(loadOptions, options, 'options');
+  const { signal, onDownload, onProgress } = valid;
   const { addon } = loadAddon();
-  const { path } = await resolveModel(pathOrAlias, {
-    ...(signal && { signal }),
-    ...(onDownload && { onProgress: onDownload }),
-  });
+  const { path } = await resolveModel(pathOrAlias, { signal, onProgress: onDownload });
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
   const native = typed(() => new addon.NativeModel());
   // A callback that throws ends the loading, and what it threw arrives at the caller.
@@ -187,11 +157,11 @@ export async function loadModel(
     native.load(
       {
         path,
-        threads: threads ?? 0,
-        fixedThreads,
-        gpuLayers: gpuLayers ?? allLayers,
-        kvType: kvType ?? '',
-        matmul,
+        threads: valid.threads ?? 0,
+        fixedThreads: valid.fixedThreads,
+        gpuLayers: valid.gpuLayers ?? allLayers,
+        kvType: valid.kvType ?? '',
+        matmul: valid.matmul,
       },
       cancellation,
       (fraction) => {
@@ -212,9 +182,8 @@ export async function loadModel(
   }
   const given = typed(() => native.info());
   const info = { ...given, ends: [...given.ends] }; // a list, which JSON writes as one
-  const cells =
-    contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
-  return new Model(addon, native, path, info, cells);
+  const fitting = Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
+  return new Model(addon, native, path, info, valid.contextTokens ?? fitting);
 }
 
 export class Model {
@@ -282,7 +251,7 @@ export class Model {
     return this.#adapter?.id ?? null;
   }
 
-  /** Identifies the prompt template and its renderer. */
+  /** Id of the prompt template and its renderer. */
   get rendererId(): string {
     return this.#renderer.rendererId;
   }
@@ -355,8 +324,7 @@ export class Model {
   }
 
   /**
-   * How a conversation goes on after a reply that ended by itself: the ids between its end token
-   * and the next reply.
+   * Returns the token ids between the end token of a reply that ended by itself and the next reply.
    * @param before the messages up to the reply
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
@@ -403,7 +371,10 @@ export class Model {
     return addBos && bos >= 0 ? joined([Int32Array.of(bos), ids!]) : ids!;
   }
 
-  /** Token ids of a text, without BOS. Control tokens are recognised only with `parseControl`. */
+  /**
+   * Returns the token ids of a text, without BOS. Control tokens are recognised only with
+   * `parseControl`.
+   */
   tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
     const valid = checked(z.string(), text, 'text');
     return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
@@ -422,14 +393,15 @@ export class Model {
     return { contextTokens: this.contextTokens, trainedContext: this.info.trainedContext };
   }
 
-  /** Text of token ids; control tokens are written out only with `withControl`. */
+  /** Returns the text of token ids. Control tokens are written out only with `withControl`. */
   detokenize(ids: TokenIds, options: { withControl?: boolean } = {}): string {
     const valid = checked(tokenIds, ids, 'ids');
     return this.#run(() => this.#native.detokenize(valid, options.withControl ?? false));
   }
 
   /**
-   * Of one token, control tokens written out; one that is a part of a character has no text.
+   * Returns the bytes of one token, with control tokens written out. A token that is part of a
+   * character has bytes but no text.
    * @throws IsoproError INVALID_ARGUMENT
    */
   bytesOf(id: number): Uint8Array {
@@ -653,7 +625,7 @@ export class Model {
   }
 
   /**
-   * Makes an adapter the model's own, or none; the next call uses it.
+   * Sets the model's own adapter, or removes it with null. It applies from the next call on.
    * @throws IsoproError ADAPTER_MISMATCH, OBJECT_DISPOSED
    */
   async setAdapter(adapter: Adapter | null, scale = 1): Promise<void> {
@@ -662,12 +634,14 @@ export class Model {
     this.#adapter = adapter;
   }
 
-  /** Frees KV cache and compute buffers until the next call needs them; the weights stay. */
+  /**
+   * Frees the KV cache and compute buffers until the next call needs them. The weights stay loaded.
+   */
   releaseContext(): Promise<void> {
     return settled(this.#native.releaseContext());
   }
 
-  /** Cancels what runs and frees everything; harmless when repeated. */
+  /** Cancels running calls and frees everything. Safe to call repeatedly. */
   dispose(): Promise<void> {
     this.#disposal ??= settled(this.#native.dispose());
     return this.#disposal;

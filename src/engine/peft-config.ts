@@ -4,10 +4,11 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { z } from 'zod';
-import { ownValue, type Dictionary } from '../dictionary.js';
+import { dictionary, ownValue, type Dictionary } from '../dictionary.js';
 import { dictionaryOf } from '../dictionary-schema.js';
 import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
+import { given } from '../given.js';
 
 /**
  * Followed: read by the schema below. Without effect, whatever it says. Else: whether a value
@@ -29,56 +30,26 @@ const isEmpty = (value: unknown): boolean =>
 const KEEPS_BASE: readonly unknown[] = [null, true, false, 'gaussian', 'eva', 'orthogonal'];
 
 /** All members of LoraConfig in PEFT 0.21.2, and those that earlier releases wrote. */
-export const PEFT_MEMBERS: Dictionary<Meaning> = {
-  peft_type: 'followed',
-  base_model_name_or_path: 'followed',
-  r: 'followed',
-  lora_alpha: 'followed',
-  rank_pattern: 'followed',
-  alpha_pattern: 'followed',
-  use_rslora: 'followed',
-
-  task_type: 'without effect',
-  auto_mapping: 'without effect',
-  peft_version: 'without effect',
-  revision: 'without effect',
-  inference_mode: 'without effect',
-  // which modules are adapted say the factors
-  target_modules: 'without effect',
-  exclude_modules: 'without effect',
-  layers_to_transform: 'without effect',
-  layers_pattern: 'without effect',
-  // while it was trained
-  lora_dropout: 'without effect',
-  eva_config: 'without effect',
-  qalora_group_size: 'without effect', // of use_qalora
-  megatron_core: 'without effect', // of megatron_config
-  runtime_config: 'without effect', // where it is computed
-
-  init_lora_weights: (value) => KEEPS_BASE.includes(value),
-  fan_in_fan_out: isFalse,
-  bias: (value) => value === null || value === 'none',
-  modules_to_save: isEmpty,
-  trainable_token_indices: isEmpty,
-  target_parameters: isEmpty,
-  layer_replication: isEmpty,
-  megatron_config: isEmpty,
-  loftq_config: isEmpty,
-  corda_config: isEmpty,
-  lora_ga_config: isEmpty,
-  velora_config: isNull,
-  monteclora_config: isNull,
-  arrow_config: isNull,
-  kasa_config: isNull,
-  use_bdlora: isFalse,
-  use_dora: isFalse,
-  use_qalora: isFalse,
-  lora_bias: isFalse,
-  ensure_weight_tying: isFalse,
-  alora_invocation_tokens: isNull,
-  merge_weights: 'without effect',
-  enable_lora: isEmpty,
-};
+export const PEFT_MEMBERS: Dictionary<Meaning> = dictionary(
+  (
+    [
+      ['followed', 'peft_type base_model_name_or_path r lora_alpha'],
+      ['followed', 'rank_pattern alpha_pattern use_rslora'],
+      ['without effect', 'task_type auto_mapping peft_version revision inference_mode'],
+      // which modules are adapted say the factors
+      ['without effect', 'target_modules exclude_modules layers_to_transform layers_pattern'],
+      // while it was trained; of use_qalora; of megatron_config; where it is computed
+      ['without effect', 'lora_dropout eva_config qalora_group_size megatron_core runtime_config'],
+      ['without effect', 'merge_weights'],
+      [(value) => KEEPS_BASE.includes(value), 'init_lora_weights'],
+      [(value) => value === null || value === 'none', 'bias'],
+      [isFalse, 'fan_in_fan_out use_bdlora use_dora use_qalora lora_bias ensure_weight_tying'],
+      [isEmpty, 'modules_to_save trainable_token_indices target_parameters layer_replication'],
+      [isEmpty, 'megatron_config loftq_config corda_config lora_ga_config enable_lora'],
+      [isNull, 'velora_config monteclora_config arrow_config kasa_config alora_invocation_tokens'],
+    ] as const satisfies readonly (readonly [Meaning, string])[]
+  ).flatMap(([meaning, names]) => names.split(' ').map((name) => [name, meaning] as const)),
+);
 
 /** A member that is not known: what a newer PEFT writes for nothing is nothing. */
 const isNothing = (value: unknown): boolean => value === false || isEmpty(value);
@@ -130,7 +101,7 @@ export const moduleValue = (values: ModuleValues, name: string, otherwise: numbe
   values.find(([pattern]) => pattern.test(`model.${name}`))?.[1] ?? otherwise;
 
 const REMEDY =
-  'Only plain LoRA is read. Convert the adapter with PEFT where PEFT can do it (`path_initial_model_for_weight_conversion` of ' +
+  'Only plain LoRA is supported. Convert the adapter with PEFT if PEFT can do it (`path_initial_model_for_weight_conversion` of ' +
   '`save_pretrained` for PiSSA, OLoRA and CorDA), or merge it into its base with PEFT and convert the model.';
 const SHOWN_CHARACTERS = 60;
 
@@ -139,7 +110,7 @@ function refusals(value: object): string[] {
   return Object.entries(value).flatMap(([name, member]) => {
     const meaning = ownValue(PEFT_MEMBERS, name) ?? isNothing;
     if (typeof meaning === 'string' || meaning(member)) return [];
-    const unknown = Object.hasOwn(PEFT_MEMBERS, name) ? '' : ', which is not known here';
+    const unknown = Object.hasOwn(PEFT_MEMBERS, name) ? '' : ', which is unknown';
     return [
       `${name.slice(0, SHOWN_CHARACTERS)} is ${JSON.stringify(member).slice(0, SHOWN_CHARACTERS)}${unknown}`,
     ];
@@ -176,7 +147,7 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
     .filter((key) => !isName(key))
     .map(
       (key) =>
-        `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not supported`,
+        `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an unsupported expression`,
     );
   if (parsed.success && others.length + patterns.length === 0) {
     const {
@@ -199,9 +170,9 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
   throw new IsoproError(
     'ADAPTER_CORRUPT',
     `${file} does not describe a plain LoRA adapter: ${[...wrong, ...others, ...patterns].join('; ')}`,
-    {
-      ...(others.length + patterns.length > 0 ? { remedy: REMEDY } : {}),
-      ...(parsed.success ? {} : { cause: parsed.error }),
-    },
+    given({
+      remedy: others.length + patterns.length > 0 ? REMEDY : undefined,
+      cause: parsed.error,
+    }),
   );
 }

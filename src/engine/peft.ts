@@ -150,7 +150,7 @@ export function peftTensors(modules: readonly AdapterModule[], shape: ModelShape
   });
 }
 
-/** Whether the path is that of a folder, the form in which PEFT keeps adapters. */
+/** Tests whether the path is a folder, the form in which PEFT stores adapters. */
 export async function isPeft(adapter: string): Promise<boolean> {
   return stat(adapter).then(
     (status) => status.isDirectory(),
@@ -178,11 +178,11 @@ export async function readPeft(
     if (place === undefined)
       throw new IsoproError(
         'ADAPTER_MISMATCH',
-        `${file} holds ${JSON.stringify(tensor.name.slice(0, 120))}, which is no factor of a matrix that can be adapted`,
+        `${file} contains ${JSON.stringify(tensor.name.slice(0, 120))}, which is not a LoRA factor of an adaptable matrix`,
       );
     const pair = factors.get(place.name) ?? {};
     if (pair[place.factor] !== undefined)
-      throw corrupt(`it holds two factors ${place.factor} of ${place.name}`);
+      throw corrupt(`it contains two factors ${place.factor} of ${place.name}`);
     factors.set(place.name, { ...pair, [place.factor]: tensor });
   }
   const modules = [...factors].map(([name, { A, B }]): AdapterModule => {
@@ -197,9 +197,9 @@ export async function readPeft(
       rank === 0 ||
       rank! > Math.min(inputs!, outputs)
     )
-      throw corrupt(`the factors of ${shown} do not fit each other`);
+      throw corrupt(`the shapes of the factors of ${shown} do not match`);
     if (rank !== moduleValue(settings.ranks, shown, settings.rank))
-      throw corrupt(`${shown} has rank ${rank}, which ${PEFT_CONFIG} does not say`);
+      throw corrupt(`${shown} has rank ${rank}, which differs from ${PEFT_CONFIG}`);
     const alpha = moduleValue(settings.alphas, shown, settings.alpha);
     const scale = Math.fround(settings.stabilised ? alpha / Math.sqrt(rank!) : alpha / rank!);
     const rowOf = shape === null ? (row: number): number => row : ggufRow(name, outputs, shape);
@@ -210,7 +210,7 @@ export async function readPeft(
     }
     return { name, rank: rank!, inputs: inputs!, outputs, scale, a: A.values, b };
   });
-  if (modules.length === 0) throw corrupt('it adapts nothing');
+  if (modules.length === 0) throw corrupt('it contains no factors');
   if (modules.some(({ scale }) => !Number.isFinite(scale)))
     throw new IsoproError(
       'NUMERIC_FAILURE',

@@ -23,17 +23,17 @@ const line = members({
 }).refine(
   ({ prompt, messages, text, tokenIds }) =>
     [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
-  'a line has exactly one of prompt, messages, text and tokenIds',
+  'a line must have exactly one of prompt, messages, text and tokenIds',
 );
 
 /**
- * How a `prompt` is put to the model: as a user message, after a system message where one is given,
- * or as a text that it continues.
+ * Form of a `prompt`: a user message, after a system message if one is given, or a text that the
+ * model continues.
  */
 export interface PromptForm {
   readonly system?: string | undefined;
   readonly raw?: boolean;
-  /** Stands before the user's message, after the system's. */
+  /** Messages between the system message and the user message. */
   readonly before?: readonly ChatMessage[] | undefined;
 }
 
@@ -81,5 +81,5 @@ export async function* readPrompts(
       ...stated({ id }),
     } as Prompt;
   }
-  if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file has no prompt');
+  if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file contains no prompts');
 }

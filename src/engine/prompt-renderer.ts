@@ -8,7 +8,7 @@
  * taken out again (`control-tokens.ts`). The plain text between two control tokens is tokenised in
  * one piece, as it is when a whole prompt is tokenised at once.
  */
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { ChatTemplate } from './chat-template.js';
@@ -27,7 +27,7 @@ type Value =
   | null
   | readonly Value[]
   | { readonly [name: string]: Value };
-/** What a template may ask for beside the messages, by its name there. */
+/** Variables of a template other than the messages, by name. */
 export type TemplateVariables = Readonly<Record<string, Value>>;
 
 export interface RenderedPrompt {
@@ -38,7 +38,7 @@ export interface RenderedPrompt {
   readonly rendererId: string;
 }
 
-/** What the renderer needs to know of a vocabulary. */
+/** Properties of a vocabulary that the renderer needs. */
 export interface PromptVocabulary {
   readonly chatTemplate: string;
   readonly controlTokens: readonly { id: number; text: string }[];
@@ -49,7 +49,7 @@ export interface PromptVocabulary {
   readonly addBos: boolean;
   /** Token ids of plain text: no control token is recognised, no BOS added. */
   tokenize(text: string): Int32Array;
-  /** Whether texts that differ have tokens that differ; false where it is not known. */
+  /** True if different texts always have different tokens; false if unknown. */
   readonly isInjective: boolean;
 }
 
@@ -128,11 +128,11 @@ export class PromptRenderer {
   identities(conversations: readonly (readonly ChatMessage[])[]): string[] {
     return this.#fill(conversations, true).map(({ rendered, marker }) => {
       if (!this.#vocabulary.isInjective) return this.#tokenize(rendered, marker).join();
-      const hash = createHash('sha256');
+      const identity = createHash('sha256');
       for (const part of this.#control.parts(rendered, marker))
-        if (typeof part === 'number') hash.update(`token ${part};`);
-        else hash.update(`text ${Buffer.byteLength(part)};`).update(part);
-      return hash.digest('base64');
+        if (typeof part === 'number') identity.update(`token ${part};`);
+        else identity.update(`text ${Buffer.byteLength(part)};`).update(part);
+      return identity.digest('base64');
     });
   }
 
@@ -175,7 +175,7 @@ export class PromptRenderer {
     if (parts.length !== 2)
       throw new IsoproError(
         'TEMPLATE_INVALID',
-        `the chat template writes an earlier reply ${parts.length - 1} times, not once`,
+        `the chat template writes an earlier reply ${parts.length - 1} times instead of once`,
       );
     const ids = this.#tokenize(parts[1]!, marker);
     // was sampled with the reply
@@ -188,18 +188,18 @@ export class PromptRenderer {
     return this.#control.namedIn(text);
   }
 
-  /** What of the template is not covered: a prompt that reaches it is refused. */
+  /** Unsupported features of the template; a prompt that reaches one of them is refused. */
   get uncovered(): readonly string[] {
     return this.#template instanceof ChatTemplate ? this.#template.uncovered : [];
   }
 
-  /** Whether another id was the template's before the renderer was corrected, and which. */
+  /** Id of the template before the renderer was corrected; null if it did not change. */
   get formerId(): string | null {
     const former = rendererId(this.#templateText, 'before');
     return former === this.rendererId ? null : former;
   }
 
-  /** Whether the template writes a system message, and does not refuse it or leave it out. */
+  /** True if the template writes a system message instead of refusing or omitting it. */
   get takesSystem(): boolean {
     return (this.#takesSystem ??= this.#writesSystem());
   }
@@ -214,9 +214,9 @@ export class PromptRenderer {
   }
 
   /**
-   * What the template writes after a reply: the first control token behind it where it is the last
-   * thing said; else the one behind it where the user goes on, if that ends replies. null: it
-   * writes none, or cannot be rendered.
+   * Returns the token that the template writes after a reply: the first control token after a final
+   * reply; else the one before the user's next message, if it ends replies. null if there is none
+   * or the template cannot be rendered.
    */
   endOfReply(): number | null {
     const reply = this.#markers[0];
@@ -305,7 +305,7 @@ export class PromptRenderer {
     if (problem !== null)
       throw new IsoproError(
         'TEMPLATE_INVALID',
-        `${problem}: control tokens cannot be told apart from the text of messages`,
+        `${problem}; control tokens cannot be distinguished from message text`,
       );
     try {
       if (this.#template instanceof TemplateError) throw this.#template;
@@ -327,17 +327,18 @@ export class PromptRenderer {
     if (marker !== undefined) return marker;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'the messages, with the control tokens and the chat template, use all 32 Unicode noncharacters from U+FDD0 to U+FDEF',
+      'the messages, the control tokens and the chat template together use all 32 Unicode noncharacters from U+FDD0 to U+FDEF',
     );
   }
 }
 
 const rendererId = (template: string, version: keyof typeof RENDERER_VERSION): string =>
-  createHash('sha256')
-    .update(canonicalJson({ renderer: RENDERER_VERSION[version], template }))
-    .digest('hex');
+  hash('sha256', canonicalJson({ renderer: RENDERER_VERSION[version], template }));
 
-/** Why it is no template is told where it is to be rendered: token ids and texts need none. */
+/**
+ * Returns the parsed template or its error, which is thrown only when a prompt is rendered: token
+ * ids and texts need no template.
+ */
 function parsed(template: string): ChatTemplate | TemplateError {
   try {
     return new ChatTemplate(template);
@@ -359,7 +360,7 @@ function requireShallow(variables: TemplateVariables): void {
     if (depth > DEEPEST)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `the variables of the chat template nest deeper than ${DEEPEST} levels`,
+        `the variables of the chat template are nested more than ${DEEPEST} levels deep`,
       );
     for (const member of Object.values(value) as Value[]) left.push([member, depth + 1]);
   }

@@ -1,21 +1,21 @@
-/** Why prompts that a renderer wrote are not those that it writes now. */
+/** Explanation of why earlier prompts differ from those that the renderer writes now. */
 
 export interface RendererIds {
   readonly rendererId: string;
-  /** Before it was corrected; null where that changed nothing. */
+  /** Id before the renderer was corrected; null if that changed nothing. */
   readonly formerRendererId: string | null;
 }
 
 const short = (id: string): string => `${id.slice(0, 12)}…`;
 
-/** null: prompts of then are those of now. @param before the id that was written down then */
+/** Returns why earlier prompts differ, or null if they do not. @param before the recorded id */
 export function rendererChange(
   before: string,
   { rendererId, formerRendererId }: RendererIds,
 ): string | null {
   if (before === rendererId) return null;
   return before === formerRendererId
-    ? `its prompts were written by the renderer of isopro-native before it was corrected (${short(before)}), which now renders the ` +
-        `model's chat template as jinja2 does (${short(rendererId)}) and writes other prompts`
-    : `its prompts were written by the renderer ${short(before)}, and the model's is ${short(rendererId)}`;
+    ? `its prompts were rendered by an earlier version of isopro-native (${short(before)}), which has since been corrected: it now renders ` +
+        `the model's chat template as jinja2 does (${short(rendererId)}), with different prompts`
+    : `its prompts were rendered by ${short(before)}, but the model's renderer is ${short(rendererId)}`;
 }

@@ -1,4 +1,4 @@
-/** The batch of a model that requests join and leave while it runs. */
+/** A running batch of a model, which requests join and leave. */
 import { given } from '../given.js';
 import { deriveSeed } from '../random.js';
 import type { Adapter } from './adapter.js';
@@ -16,7 +16,7 @@ import {
   type CheckedBatchRequest,
   type PromptContent,
 } from './generate-request.js';
-import type { Rollout } from './generation.js';
+import { tokensOf, type Rollout } from './generation.js';
 import { withJson } from './json-form.js';
 
 export interface BatchSettings {
@@ -29,17 +29,7 @@ export interface BatchSettings {
 }
 
 export interface BatchReply
-  extends Pick<
-    Rollout,
-    | 'promptIds'
-    | 'tokenIds'
-    | 'text'
-    | 'logprobs'
-    | 'sampledLogprobs'
-    | 'topLogprobs'
-    | 'seed'
-    | 'adapterId'
-  > {
+  extends Omit<Rollout, 'promptIndex' | 'sampleIndex' | 'finish' | 'boundary'> {
   readonly finish: 'stop' | 'length';
   /** Tokens of the prompt that came from the prefix cache. */
   readonly reusedTokens: number;
@@ -47,19 +37,20 @@ export interface BatchReply
 
 export interface BatchToken {
   readonly tokenId: number;
-  /** As in `Rollout.logprobs` and `Rollout.sampledLogprobs`. */
+  /** Log-probabilities as in `Rollout.logprobs` and `Rollout.sampledLogprobs`. */
   readonly logprob: number;
   readonly sampledLogprob: number;
   /** As in `Rollout.topLogprobs`. */
   readonly topLogprobs?: readonly TokenChance[];
   /**
-   * What the reply's text has grown by, often nothing: what may turn out to begin a stop string,
-   * and the part of a character, come with a later token. All of them joined are the text.
+   * Text that this token adds to the reply, often none: a possible start of a stop string and an
+   * incomplete character come with a later token. The texts of all tokens together are the reply's
+   * text.
    */
   readonly text: string;
 }
 
-/** What a batch needs of its model. */
+/** Parts of a model that a batch needs. */
 export interface BatchModel {
   readonly addon: Addon;
   readonly native: NativeModel;
@@ -69,7 +60,7 @@ export interface BatchModel {
 
 export interface StartedReply {
   readonly reply: Promise<BatchReply>;
-  /** Ends it with ABORTED before the next step. */
+  /** Ends the reply with ABORTED before the next step. */
   cancel(): void;
 }
 
@@ -99,10 +90,8 @@ export class RunningBatch {
     const promptIds = this.#model.promptIds(request);
     const { sampling, whenContextFull } = request;
     // One for a prompt without room, which is refused like any other.
-    const maxTokens =
-      whenContextFull === 'stop'
-        ? Math.max(1, Math.min(request.maxTokens, context - promptIds.length))
-        : request.maxTokens;
+    const room = whenContextFull === 'stop' ? Math.max(1, context - promptIds.length) : Infinity;
+    const maxTokens = Math.min(request.maxTokens, room);
     const seed = deriveSeed({
       runSeed: sampling.seed,
       purpose: 'generate',
@@ -139,21 +128,12 @@ export class RunningBatch {
     const fitting = settled(running).catch((error: unknown) => {
       throw withContextRemedy(error, limits);
     });
-    const reply = fitting.then(
-      ({ tokens, logProbabilities, sampledLogProbabilities, top, text, finish, reusedTokens }) =>
-        withJson({
-          promptIds,
-          tokenIds: tokens,
-          text,
-          logprobs: logProbabilities,
-          sampledLogprobs: sampledLogProbabilities,
-          ...given({ topLogprobs: top }),
-          finish,
-          seed: seed.toString(),
-          adapterId: adapter?.id ?? null,
-          reusedTokens,
-        }),
-    );
+    const reply = fitting.then((said) => {
+      const { finish, reusedTokens } = said;
+      const adapterId = adapter?.id ?? null;
+      const tokens = tokensOf(said);
+      return withJson({ promptIds, ...tokens, finish, seed: `${seed}`, adapterId, reusedTokens });
+    });
     return { reply, cancel: () => cancellation.cancel() };
   }
 }

@@ -69,7 +69,7 @@ export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
   };
   const headerBytes = (await read(0, 8)).readBigUInt64LE();
   if (headerBytes > BigInt(LONGEST_HEADER))
-    throw corrupt(`a header of ${headerBytes} bytes is too long`);
+    throw corrupt(`the header is too long (${headerBytes} bytes)`);
   const start = 8 + Number(headerBytes);
   const infos = parseHeader(await read(8, Number(headerBytes)), corrupt).sort(
     (a, b) => a.begin - b.begin || a.end - b.end,
@@ -82,11 +82,10 @@ export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
       shape.reduce((product, dimension) => product * dimension, ELEMENT_BYTES[dtype]) !==
       end - begin
     )
-      throw corrupt(`${JSON.stringify(name)} has another size than its shape says`);
+      throw corrupt(`the size of ${JSON.stringify(name)} does not match its shape`);
     position = end;
   }
-  if (start + position !== status.size)
-    throw corrupt('the file is shorter or longer than its tensors');
+  if (start + position !== status.size) throw corrupt('the file size does not match its tensors');
 
   const tensors: Float32Tensor[] = [];
   for (const { name, begin, end, dtype, shape } of infos) {
@@ -98,7 +97,7 @@ export async function readSafetensors(path: string): Promise<Float32Tensor[]> {
     if (!Number.isFinite(sum))
       throw new IsoproError(
         'NUMERIC_FAILURE',
-        `${path}: ${JSON.stringify(name)} holds a value that is not finite`,
+        `${path}: ${JSON.stringify(name)} contains a value that is not finite`,
       );
     tensors.push({ name, shape, values });
   }

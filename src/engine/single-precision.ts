@@ -12,7 +12,7 @@ const GREATEST = (2 - 2 ** -23) * 2 ** 127;
 export const single = z
   .number()
   .refine((value) => value === 0 || (Math.abs(value) >= LEAST && Math.abs(value) <= GREATEST), {
-    error: 'must be 0, or between 1.2e-38 and 3.4e38 in size: the computation has single precision',
+    error: 'must be 0 or have a magnitude between 1.2e-38 and 3.4e38 (single precision)',
   });
 
 /**

@@ -1,6 +1,6 @@
 /**
- * What a model file is good for, from its header alone: whether it can be run, trained and chatted
- * with, and what will not work.
+ * Suitability of a model file, from its header alone: whether it can be run, trained and chatted
+ * with, and what does not work.
  */
 import { IsoproError } from '../errors.js';
 import type { ModelInspection } from './inspect.js';
@@ -13,9 +13,9 @@ import { PromptRenderer, type ChatMessage } from './prompt-renderer.js';
  */
 export type Chat = {
   readonly template: 'own' | 'none' | 'invalid';
-  /** Why it cannot be rendered. */
+  /** Reason why it cannot be rendered. */
   readonly problem: string | null;
-  /** Whether it writes a system message, and does not refuse it or leave it out. */
+  /** True if it writes a system message instead of refusing or omitting it. */
   readonly system: boolean;
   /** Token ids that the file names as an answer's end. */
   readonly ends: readonly number[];
@@ -23,13 +23,13 @@ export type Chat = {
 
 export interface Suitability {
   readonly chat: Chat;
-  /** Of an adapter of the default rank on every matrix of every layer. */
+  /** Size of an adapter of the default rank on every matrix of every layer. */
   readonly adapter: {
     readonly rank: number;
     readonly parameters: number /** With gradient and optimiser. */;
     readonly bytes: number;
   };
-  /** What will not work, or not as one might think, in sentences. */
+  /** Cautions about what does not work or works differently than expected, in sentences. */
   readonly cautions: readonly string[];
 }
 
@@ -94,8 +94,8 @@ export function suitability(
     if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
     if (chat.template === 'none')
       cautions.push(
-        'messages: the file has no chat template, so that ChatML is used, which a base model does not know (generate --raw ' +
-          'goes on with a text)',
+        'messages: the file has no chat template, so ChatML is used, which a base model does not know (generate --raw ' +
+          'continues a text)',
       );
     if (chat.template === 'invalid')
       cautions.push(
@@ -104,18 +104,20 @@ export function suitability(
     if (renderer.uncovered.length > 0) {
       const named = renderer.uncovered.slice(0, MOST_NAMED).join(', ');
       cautions.push(
-        `messages: the chat template uses ${named}, and a prompt that reaches what is not supported is refused`,
+        `messages: the chat template uses ${named}, which is not supported; a prompt that needs it is refused`,
       );
     }
     if (chat.template === 'own' && !chat.system)
-      cautions.push('system messages: the chat template takes none; put them into the question');
+      cautions.push(
+        'system messages: the chat template does not support them; put their text into the question',
+      );
     if (chat.ends.length === 0)
       cautions.push(
-        'ends: the file names no end token, so that an answer may only end at the limit of tokens',
+        'ends: the file names no end token, so an answer may end only at the token limit',
       );
     if (memory !== null && memory.totalBytes > available)
       cautions.push(
-        'memory: it does not fit beside what runs here; take a smaller --context or a stronger quantisation',
+        'memory: the model does not fit into the available memory; use a smaller --context or a stronger quantisation',
       );
   }
   return { chat, adapter, cautions };

@@ -18,9 +18,11 @@ import {
   settled,
   typed,
   type Addon,
+  type Evaluation,
   type ModelShape,
   type NativeTrainer,
   type NativeTrainerInfo,
+  type StepStatistics,
   type TrainerTimes,
 } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
@@ -51,6 +53,12 @@ import {
 } from './training-request.js';
 
 export type {
+  Evaluation,
+  ModuleStatistics,
+  SequenceEvaluation,
+  StepStatistics,
+} from './addon.js';
+export type {
   Boundary,
   LoraSettings,
   LoraTarget,
@@ -60,71 +68,6 @@ export type {
   TrainerOptions,
   TrainSequence,
 } from './training-request.js';
-
-/**
- * Of one adapted module, named as its tensor in GGUF (blk.3.attn_k). Formulas: docs/training.md.
- */
-/**
- * A type and not an interface, so that it is a dictionary of numbers too, as the monitor reads it.
- */
-export type ModuleStatistics = {
-  /** sqrt(||gA||^2 + ||gB||^2), before clipping. */
-  readonly pairGradNorm: number;
-  /** s ||delta(BA)|| / ||W||. */
-  readonly updateRatio: number;
-  /** Directions whose mean contribution is at most 2.5 % of the module's mean, over the rank. */
-  readonly dormantFraction: number;
-  /** Those directions, ascending. */
-  readonly dormantDirections: readonly number[];
-  /** exp(entropy of the normalised singular values of BA) / rank. */
-  readonly rankUse: number;
-};
-
-/** Measured in C++ before clipping; frozen. */
-export interface StepStatistics {
-  /** 1 is the first. */
-  readonly step: number;
-  readonly learningRate: number;
-  /** Labelled. */
-  readonly tokens: number;
-  /** Per labelled token. */
-  readonly loss: number;
-  readonly gradNorm: number;
-  readonly clipped: boolean;
-  /** False where something was not finite: then nothing was changed. */
-  readonly applied: boolean;
-  /** Names of what was not finite: "loss" or parameters. */
-  readonly nonFinite: readonly string[];
-  /** Norm of each micro-batch's mean gradient, for the noise scale. */
-  readonly microBatchNorms: readonly number[];
-  readonly microBatchTokens: readonly number[];
-  /** Share of labelled tokens whose ratio was clipped. */
-  readonly clipFraction: number;
-  /** Mean of the k3 estimate over tokens with a reference log-probability. */
-  readonly klToReference: number;
-  /**
-   * Mean |log p - oldLogprob| over tokens with one, before the update: how far the policy has moved
-   * from the one that those are of.
-   */
-  readonly oldPolicyGap: number;
-  readonly modules: Readonly<Record<string, ModuleStatistics>>;
-}
-
-export interface SequenceEvaluation {
-  /** Sum over its labelled tokens. */
-  readonly loss: number;
-  /** Mean over its labelled tokens, nats. */
-  readonly entropy: number;
-  /** [tokens], at the objective's temperature; 0 where not labelled. */
-  readonly logprobs: Float32Array;
-}
-
-export interface Evaluation {
-  /** Per labelled token. */
-  readonly loss: number;
-  readonly tokens: number;
-  readonly sequences: readonly SequenceEvaluation[];
-}
 
 const bytes = z.custom<Uint8Array>(types.isUint8Array, 'must be a Uint8Array');
 const MAGIC = Buffer.from('ISOPROCK');
@@ -184,12 +127,12 @@ export class Trainer {
     this.#info = info;
   }
 
-  /** Of the last step; undefined before the first. */
+  /** Statistics of the last step; undefined before the first. */
   get stats(): StepStatistics | undefined {
     return this.#stats;
   }
 
-  /** Shape of model and adapter; `steps` counts updates. */
+  /** Shape of the model and the adapter; `steps` counts updates. */
   get info(): Readonly<NativeTrainerInfo> {
     return this.#info;
   }
@@ -199,7 +142,7 @@ export class Trainer {
     return settled(this.#native.times());
   }
 
-  /** SHA-256 of the model file. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
+  /** Returns the SHA-256 of the model file. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
   modelHash(): Promise<string> {
     return (this.#hash ??= this.#computeHash().catch((error: unknown) => {
       this.#hash = undefined;
@@ -220,7 +163,7 @@ export class Trainer {
     return stats;
   }
 
-  /** What `step` would measure, without an update. @throws as `step` */
+  /** Measures what `step` would measure, without an update. @throws as `step` */
   differentiate(
     batch: readonly TrainSequence[],
     request: StepRequest = {},
@@ -302,7 +245,7 @@ export class Trainer {
     return rows.map((values) => ({ layer, modelHash, rows: values }));
   }
 
-  /** New directions with B = 0: the function stays. @throws IsoproError INVALID_ARGUMENT */
+  /** Adds directions with B = 0, which keeps the function. @throws IsoproError INVALID_ARGUMENT */
   raiseRank(module: string, rank: number): Promise<void> {
     return this.#edit({ kind: 'raiseRank', module, rank: checked(z.int(), rank, 'rank') });
   }
@@ -333,7 +276,7 @@ export class Trainer {
   }
 
   /**
-   * Draws directions anew: their contribution is dropped, their moments and counters restart.
+   * Draws directions again: their contribution is dropped and their moments and counters restart.
    * @throws IsoproError INVALID_ARGUMENT
    */
   recycleDirections(module: string, directions: readonly number[]): Promise<void> {
@@ -347,14 +290,14 @@ export class Trainer {
   }
 
   /**
-   * A times `factor`, B divided by it: the function stays, gradients change.
+   * Multiplies A by `factor` and divides B by it: the function stays, but gradients change.
    * @throws IsoproError INVALID_ARGUMENT
    */
   rebalance(module: string, factor: number): Promise<void> {
     return this.#edit({ kind: 'rebalance', module, factor: checked(single, factor, 'factor') });
   }
 
-  /** s times `factor`, B divided by it. @throws IsoproError INVALID_ARGUMENT */
+  /** Multiplies s by `factor` and divides B by it. @throws IsoproError INVALID_ARGUMENT */
   rescale(module: string, factor: number): Promise<void> {
     return this.#edit({ kind: 'rescale', module, factor: checked(single, factor, 'factor') });
   }
@@ -365,7 +308,7 @@ export class Trainer {
   }
 
   /**
-   * Base learning rate and clipping norm of the next steps, and Adam's epsilon where it is given.
+   * Sets the base learning rate and clipping norm of the next steps, and Adam's epsilon if given.
    * None of them is part of a snapshot.
    */
   setOptimiser(settings: {
@@ -386,8 +329,8 @@ export class Trainer {
   }
 
   /**
-   * Everything that the next step depends on besides model, data and options; rollbackTo takes it
-   * back exactly.
+   * Returns everything that the next step depends on, except model, data and options; rollbackTo
+   * restores it exactly.
    */
   snapshot(): Promise<Uint8Array> {
     return settled(this.#native.state());
@@ -427,16 +370,16 @@ export class Trainer {
     });
     const at = MAGIC.length;
     if (!content.subarray(0, at).equals(MAGIC))
-      throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer's state`);
+      throw new IsoproError('ADAPTER_CORRUPT', `${file} is not a trainer state file`);
     const state = content.subarray(at + 2 * DIGEST_BYTES);
     if (!(await digest(state)).equals(content.subarray(at + DIGEST_BYTES, at + 2 * DIGEST_BYTES))) {
       throw new IsoproError(
         'ADAPTER_CORRUPT',
-        `${file} has been changed or cut off: its content does not match its hash`,
+        `${file} was changed or truncated: its content does not match its hash`,
       );
     }
     if (content.subarray(at, at + DIGEST_BYTES).toString('hex') !== (await this.modelHash())) {
-      throw new IsoproError('ADAPTER_MISMATCH', `${file} is the state of training another model`);
+      throw new IsoproError('ADAPTER_MISMATCH', `${file} is the trainer state of another model`);
     }
     await this.rollbackTo(state);
   }
@@ -523,14 +466,14 @@ export class Trainer {
   }
 
   /**
-   * Frees what a step keeps for the next one, which allocates it anew.
+   * Frees the buffers that a step keeps for the next one, which then allocates them again.
    * @throws IsoproError OBJECT_DISPOSED
    */
   releaseBuffers(): Promise<void> {
     return settled(this.#native.releaseBuffers());
   }
 
-  /** Cancels what runs and frees everything; harmless when repeated. */
+  /** Cancels running calls and frees everything. Safe to call repeatedly. */
   dispose(): Promise<void> {
     this.#disposal ??= settled(this.#native.dispose());
     return this.#disposal;

@@ -1,12 +1,10 @@
-/**
- * What a trainer and its calls take: fields, limits and defaults, checked once where they enter.
- */
+/** Options of a trainer and of its calls: fields, limits and defaults, checked once on entry. */
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { bounded } from './bounded-list.js';
 import { abortSignal } from './argument-check.js';
-import { seed, type Seed } from './seed.js';
+import { seed } from './seed.js';
 import { single } from './single-precision.js';
 import { copied } from './typed-array.js';
 
@@ -14,164 +12,15 @@ import { copied } from './typed-array.js';
 export const LORA_TARGETS = ['q', 'k', 'v', 'o', 'gate', 'up', 'down'] as const;
 export type LoraTarget = (typeof LORA_TARGETS)[number];
 
-export interface LoraSettings {
-  /** Default: all seven. */
-  readonly targets?: readonly LoraTarget[];
-  /** 'all', the top n layers, or layer numbers. Default 'all'. */
-  readonly layers?: 'all' | { readonly top: number } | readonly number[];
-  /** For all targets, or for each. Default 8. */
-  readonly rank?: number | Partial<Record<LoraTarget, number>>;
-  /** The scale of a module is alpha / rank, or alpha / sqrt(rank) with rsLoRA. Default 16. */
-  readonly alpha?: number;
-  /** Rank-stabilised scale (Kalajdzievski 2023). Default false. */
-  readonly rankStabilised?: boolean;
-  /** Of the input of A, in [0, 1). Default 0. */
-  readonly dropout?: number;
-}
-
-export interface OptimiserSettings {
-  /** Of Adam, after the warm-up and before `schedule`. Default 2e-4. */
-  readonly learningRate?: number;
-  /** LoRA+ (Hayou et al. 2024): learning rate of B over that of A. Default 1. */
-  readonly factorB?: number;
-  /** Decay of the first moment, in [0, 1). Default 0.9. */
-  readonly beta1?: number;
-  /** Decay of the second moment, in [0, 1). Default 0.999. */
-  readonly beta2?: number;
-  /** Added to the root of the corrected second moment. Default 1e-8. */
-  readonly epsilon?: number;
-  /**
-   * Decoupled: each step multiplies a matrix by 1 - its own learning rate x this; norms and biases
-   * are left alone. Default 0.
-   */
-  readonly weightDecay?: number;
-  /**
-   * Gradients of a larger norm over all parameters are multiplied by maxNorm / norm, exactly:
-   * without the 1e-6 that PyTorch's clip_grad_norm_ adds to the norm. 0: never. Default 1.
-   */
-  readonly maxNorm?: number;
-  /**
-   * Course of the learning rate after the warm-up: it stays, falls in a line, or falls along half a
-   * cosine. Default 'constant'.
-   */
-  readonly schedule?: 'constant' | 'linear' | 'cosine';
-  /**
-   * Step n of the first so many takes n / warmupSteps of the learning rate; the last of them takes
-   * all of it. Default 0.
-   */
-  readonly warmupSteps?: number;
-  /**
-   * The step, warm-up included, at which 'linear' and 'cosine' arrive at `finalFactor`; steps
-   * beyond keep it. They need one above `warmupSteps`. Default 0.
-   */
-  readonly totalSteps?: number;
-  /** Part of the learning rate that is left at `totalSteps`, in [0, 1]. Default 0. */
-  readonly finalFactor?: number;
-}
-
-export interface TrainerOptions {
-  readonly lora?: LoraSettings;
-  /** Train every weight of an F32 model instead of a LoRA adapter. Default false. */
-  readonly allWeights?: boolean;
-  readonly optimiser?: OptimiserSettings;
-  /** Of A's first values and of dropout. Default 0. */
-  readonly seed?: Seed;
-  /** 0: the physical cores. The result does not depend on it. Default 0. */
-  readonly threads?: number;
-  /**
-   * Bytes for activations, gradients and moments, of which activations have 150 MB at least; what
-   * does not fit is recomputed. A micro-batch whose recomputation does not fit either is
-   * INVALID_ARGUMENT, and the message says what would. Default 6e8.
-   */
-  readonly memoryBytes?: number;
-  /**
-   * Sequences are packed, in order, into micro-batches of at most so many tokens, those that are
-   * shared counted once; a longer one is one by itself. Where sequences share so much that it is
-   * cheaper, and `memoryBytes` holds it, twice as many, or four times, and so on. Default 512.
-   */
-  readonly microBatchTokens?: number;
-  /**
-   * Sequences of a micro-batch that begin with the same tokens have that beginning evaluated once,
-   * and its gradients are the sum of theirs: the same but for the order of sums. With dropout they
-   * share its draw. Default true.
-   */
-  readonly sharePrefixes?: boolean;
-}
-
-/**
- * The residual stream that enters `layer`, as captured by `generate` or by
- * `Trainer.captureBoundary`.
- */
-export interface Boundary {
-  readonly layer: number;
-  /** SHA-256 of the model file that it came from. */
-  readonly modelHash: string;
-  /** f16 bits, [tokens, d_model]; the last token's row may be missing, as in a rollout's. */
-  readonly rows: Uint16Array;
-}
-
-/** Its arrays are copied when a call begins: what becomes of them afterwards does not touch it. */
-export interface TrainSequence {
-  readonly tokenIds: Int32Array;
-  /** 1 where the token is a target, [tokens]; the first token never is. */
-  readonly labelMask: Uint8Array;
-  /**
-   * Factor on the loss of each of its labelled tokens, and so on their gradient; any finite number.
-   * The divisor stays the number of labelled tokens: twice the weight is twice the pull, in a batch
-   * of one sequence too. Default 1.
-   */
-  readonly weight?: number;
-  /** [tokens]; a step of the policy objective needs them, the likelihood ignores them. */
-  readonly advantages?: Float32Array;
-  /**
-   * Of the policy that sampled, [tokens], at the objective's temperature; absent: the ratio is 1,
-   * and nothing is clipped.
-   */
-  readonly oldLogprobs?: Float32Array;
-  /** [tokens], of the base model at the objective's temperature; needed with a KL coefficient. */
-  readonly referenceLogprobs?: Float32Array;
-  readonly boundary?: Boundary;
-}
-
-/** What is minimised, per labelled token of the step. Formulas: docs/training.md. */
-export type Objective =
-  | { readonly kind: 'likelihood' }
-  | {
-      readonly kind: 'policy';
-      /** Of the rollouts: logits are divided by it before the softmax. Default 1. */
-      readonly temperature?: number;
-      /** The ratio is clipped to at least 1 - this, in [0, 1). Default 0.2. */
-      readonly clipLow?: number;
-      /** And to at most 1 + this. Default 0.2. */
-      readonly clipHigh?: number;
-      /** Weight of the k3 estimate of the divergence from the reference. Default 0. */
-      readonly klCoefficient?: number;
-    };
-
-export interface StepRequest {
-  /** Default {kind: 'likelihood'}. */
-  readonly objective?: Objective;
-  /**
-   * Number of sequences of each micro-batch, instead of packing by tokens; they add up to the
-   * batch. Default: packed.
-   */
-  readonly microBatches?: readonly number[];
-  /**
-   * Sequences that would all be packed into fewer micro-batches are divided evenly into so many:
-   * the noise scale needs two gradients. Default 1.
-   */
-  readonly leastMicroBatches?: number;
-  readonly signal?: AbortSignal;
-}
-
 const positive = single.positive();
 const fraction = single.min(0).lt(1);
 const rank = z.int().min(1).max(4096);
-const alpha = single.positive().max(1e6);
 export const target = z.enum(LORA_TARGETS);
 
 const lora = z.strictObject({
+  /** Adapted linear maps of a block. Default: all seven. */
   targets: bounded(z.array(target).min(1)).default([...LORA_TARGETS]),
+  /** Adapted layers: 'all', the top n, or a list of layer numbers. Default 'all'. */
   layers: z
     .union([
       z.literal('all'),
@@ -179,96 +28,184 @@ const lora = z.strictObject({
       bounded(z.array(z.int().min(0)).min(1)),
     ])
     .default('all'),
+  /** Rank of all targets, or by target. Default 8. */
   rank: z.union([rank, z.partialRecord(target, rank)]).default(8),
-  alpha: alpha.default(16),
+  /** Numerator of a module's scale: alpha / rank, or alpha / sqrt(rank) with rsLoRA. Default 16. */
+  alpha: positive.max(1e6).default(16),
+  /** Use the rank-stabilised scale (Kalajdzievski 2023). Default false. */
   rankStabilised: z.boolean().default(false),
+  /** Dropout on the input of A, in [0, 1). Default 0. */
   dropout: fraction.default(0),
 });
+export type LoraSettings = z.input<typeof lora>;
 
 const optimiser = z.strictObject({
+  /** Learning rate of Adam after the warm-up, before `schedule` applies. Default 2e-4. */
   learningRate: single.min(0).max(10).default(2e-4),
+  /** Learning rate of B divided by that of A (LoRA+, Hayou et al. 2024). Default 1. */
   factorB: positive.max(1e4).default(1),
+  /** Decay of the first moment, in [0, 1). Default 0.9. */
   beta1: fraction.default(0.9),
+  /** Decay of the second moment, in [0, 1). Default 0.999. */
   beta2: fraction.default(0.999),
+  /** Added to the root of the corrected second moment. Default 1e-8. */
   epsilon: positive.default(1e-8),
+  /**
+   * Decoupled weight decay: each step multiplies a matrix by 1 - learning rate x weightDecay. Norms
+   * and biases are not decayed. Default 0.
+   */
   weightDecay: single.min(0).max(10).default(0),
+  /**
+   * Largest global gradient norm. Larger gradients are multiplied by exactly maxNorm / norm,
+   * without the 1e-6 that PyTorch's clip_grad_norm_ adds to the norm. 0: no clipping. Default 1.
+   */
   maxNorm: single.min(0).default(1),
+  /**
+   * Learning-rate schedule after the warm-up: constant, linear decay, or decay along half a cosine.
+   * Default 'constant'.
+   */
   schedule: z.enum(['constant', 'linear', 'cosine']).default('constant'),
+  /**
+   * Number of linear warm-up steps: step n uses n / warmupSteps of the learning rate. Default 0.
+   */
   warmupSteps: z.int().min(0).default(0),
+  /**
+   * Step, warm-up included, at which 'linear' and 'cosine' reach `finalFactor`; later steps keep
+   * it. Must be greater than `warmupSteps` for these schedules. Default 0.
+   */
   totalSteps: z.int().min(0).default(0),
+  /** Fraction of the learning rate that remains at `totalSteps`, in [0, 1]. Default 0. */
   finalFactor: single.min(0).max(1).default(0),
 });
+export type OptimiserSettings = z.input<typeof optimiser>;
 
 export const trainerOptions = z
   .strictObject({
     lora: lora.prefault({}),
+    /** Train every weight of an F32 model instead of a LoRA adapter. Default false. */
     allWeights: z.boolean().default(false),
     optimiser: optimiser.prefault({}),
+    /** Seed of the initial values of A and of dropout. Default 0. */
     seed: seed.default(0n),
+    /** Number of threads; 0: the physical cores. Results do not depend on it. Default 0. */
     threads: z.int().min(0).max(1024).default(0),
+    /**
+     * Memory for activations, gradients and moments in bytes, at least 150 MB of it for
+     * activations. Activations that do not fit are recomputed. A micro-batch that does not fit even
+     * with recomputation is INVALID_ARGUMENT, and the message says how many bytes would suffice.
+     * Default 6e8.
+     */
     memoryBytes: z.int().min(0).default(600_000_000),
-    microBatchTokens: z
-      .int()
-      .min(2)
-      .max(1 << 20)
-      .default(512),
+    /**
+     * Maximum number of tokens per micro-batch. Sequences are packed in order; shared tokens count
+     * once, and a longer sequence gets its own micro-batch. If sequences share so much that it is
+     * cheaper, and `memoryBytes` allows it, the limit doubles once or more. Default 512.
+     */
+    microBatchTokens: z.int().min(2).max(1_048_576).default(512),
+    /**
+     * Evaluate a common prefix of the sequences of a micro-batch only once and sum its gradients,
+     * which changes only the order of sums. With dropout, the sequences share its draw. Default
+     * true.
+     */
     sharePrefixes: z.boolean().default(true),
   })
   .refine(
-    (options) =>
-      options.optimiser.schedule === 'constant' ||
-      options.optimiser.totalSteps > options.optimiser.warmupSteps,
+    ({ optimiser: { schedule, totalSteps, warmupSteps } }) =>
+      schedule === 'constant' || totalSteps > warmupSteps,
     {
       path: ['optimiser', 'totalSteps'],
-      message: 'a linear or cosine schedule ends at totalSteps, after the warm-up',
+      message: 'must be greater than warmupSteps for a linear or cosine schedule',
     },
   );
+export type TrainerOptions = z.input<typeof trainerOptions>;
+export type CheckedTrainerOptions = z.output<typeof trainerOptions>;
+
+const boundary = z.object({
+  layer: z.int().min(0),
+  /** SHA-256 of the model file that the rows come from. */
+  modelHash: z.string(),
+  /** f16 bits, [tokens, d_model]; the last token's row may be missing, as in a rollout's. */
+  rows: copied(types.isUint16Array, Uint16Array),
+});
+/** Residual stream that enters `layer`, captured by `generate` or by `Trainer.captureBoundary`. */
+export type Boundary = Readonly<z.input<typeof boundary>>;
 
 const floats = copied(types.isFloat32Array, Float32Array);
-
-export const trainSequences = bounded(
-  z.array(
-    z.object({
-      tokenIds: copied(types.isInt32Array, Int32Array),
-      labelMask: copied(types.isUint8Array, Uint8Array),
-      weight: single.default(1),
-      advantages: floats.optional(),
-      oldLogprobs: floats.optional(),
-      referenceLogprobs: floats.optional(),
-      boundary: z
-        .object({
-          layer: z.int().min(0),
-          modelHash: z.string(),
-          rows: copied(types.isUint16Array, Uint16Array),
-        })
-        .optional(),
-    }),
-  ),
-);
+const trainSequence = z.object({
+  tokenIds: copied(types.isInt32Array, Int32Array),
+  /** 1 for tokens that are targets, else 0; [tokens]. The first token is never a target. */
+  labelMask: copied(types.isUint8Array, Uint8Array),
+  /**
+   * Factor on the loss, and so on the gradient, of each labelled token; any finite number. The
+   * divisor stays the number of labelled tokens, so doubling the weight doubles the gradient, even
+   * in a batch of one sequence. Default 1.
+   */
+  weight: single.default(1),
+  /** Advantages, [tokens]; required by the policy objective, ignored by the likelihood. */
+  advantages: floats.optional(),
+  /**
+   * Log-probabilities under the policy that sampled the tokens, [tokens], at the objective's
+   * temperature. If absent, the ratio is 1 and nothing is clipped.
+   */
+  oldLogprobs: floats.optional(),
+  /**
+   * Log-probabilities under the base model, [tokens], at the objective's temperature; required with
+   * a KL coefficient.
+   */
+  referenceLogprobs: floats.optional(),
+  boundary: boundary.optional(),
+});
+/**
+ * One sequence to train on. Its arrays are copied when a call begins; later changes to them have no
+ * effect.
+ */
+export type TrainSequence = Readonly<z.input<typeof trainSequence>>;
+/** A sequence whose arrays are copies. */
+export type TrainSequenceCopy = z.output<typeof trainSequence>;
+export const trainSequences = bounded(z.array(trainSequence));
 
 export const objective = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('likelihood') }),
   z.strictObject({
     kind: z.literal('policy'),
+    /** Temperature of the rollouts; logits are divided by it before the softmax. Default 1. */
     temperature: positive.max(100).default(1),
+    /** The ratio is clipped to at least 1 - clipLow, in [0, 1). Default 0.2. */
     clipLow: fraction.default(0.2),
+    /** The ratio is clipped to at most 1 + clipHigh. Default 0.2. */
     clipHigh: single.min(0).default(0.2),
+    /** Weight of the k3 estimate of the divergence from the reference. Default 0. */
     klCoefficient: single.min(0).default(0),
   }),
 ]);
+/** Loss per labelled token of the step. Formulas: docs/training.md. */
+export type Objective = z.input<typeof objective>;
 
 export const stepRequest = z.strictObject({
+  /** Loss to minimise. Default {kind: 'likelihood'}. */
   objective: objective.prefault({ kind: 'likelihood' }),
+  /** Number of sequences in each micro-batch, adding up to the batch. Default: packed by tokens. */
   microBatches: bounded(z.array(z.int().min(1))).default([]),
+  /**
+   * Minimum number of micro-batches; sequences that would fit into fewer are divided evenly. The
+   * gradient noise scale needs two. Default 1.
+   */
   leastMicroBatches: z.int().min(1).default(1),
   signal: abortSignal.optional(),
 });
+export type StepRequest = z.input<typeof stepRequest>;
 
-/** The modules that LoRA settings name, for a model of `layers` layers. */
-export function planTargets(
-  settings: z.output<typeof lora>,
-  layers: number,
-): { layer: number; module: LoraTarget; rank: number; scale: number; dropout: number }[] {
+/** One adapted module. */
+export interface PlannedTarget {
+  readonly layer: number;
+  readonly module: LoraTarget;
+  readonly rank: number;
+  readonly scale: number;
+  readonly dropout: number;
+}
+
+/** Returns the modules that the LoRA settings select in a model of `layers` layers. */
+export function planTargets(settings: z.output<typeof lora>, layers: number): PlannedTarget[] {
   const numbers =
     settings.layers === 'all'
       ? Array.from({ length: layers }, (_, layer) => layer)
@@ -279,7 +216,7 @@ export function planTargets(
   if (beyond !== undefined)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `lora.layers: the model has ${layers} layers, no layer ${beyond}`,
+      `lora.layers: layer ${beyond} does not exist; the model has ${layers} layers`,
     );
   return numbers
     .sort((a, b) => a - b)

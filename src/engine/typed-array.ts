@@ -16,10 +16,10 @@ export const copied = <T extends ArrayLike<number>>(
       return new copy(from);
     } catch (cause) {
       if (cause instanceof RangeError)
-        throw new IsoproError('OUT_OF_MEMORY', `no memory for a copy of ${from.length} values`, {
+        throw new IsoproError('OUT_OF_MEMORY', `not enough memory to copy ${from.length} values`, {
           cause,
         });
-      context.addIssue('its memory has been transferred away, or cut off below it');
+      context.addIssue('its buffer was transferred or is too short');
       return z.NEVER;
     }
   });

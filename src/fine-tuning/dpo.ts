@@ -23,14 +23,14 @@ export interface PairLoss {
   readonly loss: number;
   /** d loss / d log p(chosen); that of log p(rejected) is its opposite. */
   readonly slope: number;
-  /** By TRL's names; rewards are beta u. */
+  /** Figures under TRL's names; rewards are beta u. */
   readonly figures: Figures;
 }
 
-/** @param beta how strongly the policy is held to the reference */
-export function pairLoss(policy: PairLogprobs, reference: PairLogprobs, beta: number): PairLoss {
-  const chosen = beta * (policy.chosen - reference.chosen);
-  const rejected = beta * (policy.rejected - reference.rejected);
+/** @param beta how strongly the trained model is held to the reference */
+export function pairLoss(trained: PairLogprobs, reference: PairLogprobs, beta: number): PairLoss {
+  const chosen = beta * (trained.chosen - reference.chosen);
+  const rejected = beta * (trained.rejected - reference.rejected);
   const margin = chosen - rejected;
   // log(1 + exp(-margin)) and its slope, where no exponential overflows
   const small = Math.exp(-Math.abs(margin));
@@ -44,8 +44,8 @@ export function pairLoss(policy: PairLogprobs, reference: PairLogprobs, beta: nu
       'rewards/rejected': rejected,
       'rewards/margins': margin,
       'rewards/accuracies': chosen > rejected ? 1 : 0,
-      'logps/chosen': policy.chosen,
-      'logps/rejected': policy.rejected,
+      'logps/chosen': trained.chosen,
+      'logps/rejected': trained.rejected,
     },
   };
 }
@@ -53,7 +53,10 @@ export function pairLoss(policy: PairLogprobs, reference: PairLogprobs, beta: nu
 const sequencesOf = (pairs: readonly PreferencePair[]) =>
   pairs.flatMap(({ chosen, rejected }) => [chosen, rejected]);
 
-/** Of the model as it stands, or of the base model. @throws as Trainer.evaluate */
+/**
+ * Returns the log-probabilities under the current model, or under the base model.
+ * @throws as Trainer.evaluate
+ */
 export async function pairLogprobs(
   trainer: Trainer,
   pairs: readonly PreferencePair[],
@@ -68,7 +71,10 @@ export async function pairLogprobs(
 
 export type OnReference = (done: number, total: number) => void;
 
-/** What the base model, without the adapter, says of all pairs. @throws as Trainer.evaluate */
+/**
+ * Returns the log-probabilities of all pairs under the base model, without the adapter.
+ * @throws as Trainer.evaluate
+ */
 export async function referenceLogprobs(
   trainer: Trainer,
   pairs: readonly PreferencePair[],
@@ -103,8 +109,8 @@ export function dpo(
     pairs: readonly PreferencePair[],
     options: CallOptions,
   ): Promise<PairLoss[]> =>
-    (await pairLogprobs(trainer, pairs, options)).map((policy, i) =>
-      pairLoss(policy, reference.get(pairs[i]!)!, beta),
+    (await pairLogprobs(trainer, pairs, options)).map((trained, i) =>
+      pairLoss(trained, reference.get(pairs[i]!)!, beta),
     );
   const sum = (losses: readonly PairLoss[]): { loss: number; figures: Figures } => ({
     loss: losses.reduce((total, { loss }) => total + loss, 0),

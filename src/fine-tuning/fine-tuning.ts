@@ -11,10 +11,13 @@ import type {
   TrainSequence,
 } from '../engine/trainer.js';
 
-/** By objective. Of pairs: a policy that leaves the reference quickly unlearns to speak. */
+/**
+ * Default learning rates by objective. Preference training needs a smaller one: a model that moves
+ * away from the reference quickly loses its language.
+ */
 export const LEARNING_RATES = { sft: 2e-4, dpo: 2e-5 } as const;
 
-/** Steps of so many passes over the examples. */
+/** Returns the number of steps of `epochs` passes over the examples. */
 export const stepsOf = (examples: number, batchSize: number, epochs: number): number =>
   Math.ceil(examples / batchSize) * epochs;
 
@@ -33,14 +36,14 @@ export const optimiserOf = (
   warmupSteps: Math.ceil(steps * 0.03),
 });
 
-/** By name; beside the loss, nothing where there is nothing else to say. */
+/** Figures by name, next to the loss; empty if there are none. */
 export type Figures = Readonly<Record<string, number>>;
 
 export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** How a batch of examples is learned, and measured. */
+/** A training objective: how a batch of examples is trained on and measured. */
 export interface Learning<Example> {
   readonly trainer: Trainer;
   /** One update. `stats.loss` is this learning's own. */
@@ -48,7 +51,7 @@ export interface Learning<Example> {
     batch: readonly Example[],
     options: CallOptions,
   ): Promise<{ readonly stats: StepStatistics; readonly figures: Figures }>;
-  /** Of the model as it stands: sums over the batch, and what they are to be divided by. */
+  /** Measures the current model: sums over the batch, and the count to divide them by. */
   measure(
     batch: readonly Example[],
     options: CallOptions,
@@ -69,7 +72,7 @@ export const likelihood = (trainer: Trainer): Learning<TrainSequence> => ({
   },
 });
 
-/** What is measured on examples that are not trained on. */
+/** Measurements on held-out examples. */
 export interface Validation<Example> {
   readonly examples: readonly Example[];
   /** Steps between two measurements; the last step has one too. */
@@ -79,7 +82,7 @@ export interface Validation<Example> {
    * 0: never.
    */
   readonly patience: number;
-  /** Of an interrupted training: what was measured up to the step where it goes on. */
+  /** Measurements of an interrupted training up to the step from which it continues. */
   readonly before?: readonly ValidationLoss[];
 }
 
@@ -92,10 +95,10 @@ export interface ValidationLoss {
 
 export interface FineTuningPlan<Example> {
   readonly examples: readonly Example[];
-  /** Examples a step. */
+  /** Number of examples per step. */
   readonly batchSize: number;
   readonly steps: number;
-  /** Of the order of the examples. */
+  /** Seed of the order of the examples. */
   readonly seed: bigint;
   readonly validation?: Validation<Example>;
 }
@@ -184,7 +187,7 @@ export async function* fineTune<Example>(
     if (!stats.applied)
       throw new IsoproError(
         'NUMERIC_FAILURE',
-        `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter is as before the step`,
+        `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter was not changed`,
       );
     yield { kind: 'step', stats, figures };
     yield* measure(step + 1);

@@ -3,7 +3,6 @@
  * array of them.
  */
 import { z } from 'zod';
-import { IsoproError } from '../errors.js';
 import { plainWords } from '../wrong-input.js';
 import type { Model } from '../engine/model.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
@@ -18,6 +17,7 @@ import {
 } from './row-members.js';
 import {
   answeredTokens,
+  invalid,
   malformed,
   refusedRow,
   refuseUnlearned,
@@ -37,11 +37,11 @@ export interface PreferencePair {
 
 export interface PreferencePairs {
   readonly pairs: readonly PreferencePair[];
-  /** Pairs with a side longer than `maxTokens`: left out. */
+  /** Number of skipped pairs with a reply longer than `maxTokens`. */
   readonly tooLong: number;
-  /** Pairs whose two replies are equal, which teach nothing: left out. */
+  /** Number of skipped pairs with two identical replies, which teach nothing. */
   readonly equal: number;
-  /** What of the rows is not learned, in words. */
+  /** Notes on what is not trained on. */
   readonly notes: readonly string[];
 }
 
@@ -88,7 +88,8 @@ function commonPrompt(
     addIssue({
       code: 'custom',
       path: [good === null ? 'rejected' : 'chosen'],
-      message: 'takes a text or a list of one message, unless both sides are whole conversations',
+      message:
+        'must be a string or a list of one message, unless both sides are whole conversations',
     });
   return good;
 }
@@ -124,7 +125,9 @@ const explicit = z
     const before = commonPrompt(row.chosen, row.rejected, context);
     if (before === null) return { prompt, ...replies };
     if (!isAsked(before, prompt))
-      context.addIssue('the two conversations do not have the prompt before their last messages');
+      context.addIssue(
+        'the two conversations do not contain the prompt before their last messages',
+      );
     return {
       prompt: before.some(isSystem) ? before : [...prompt.filter(isSystem), ...before],
       ...replies,
@@ -136,7 +139,9 @@ const implicit = z
   .object({ chosen: whole, rejected: whole })
   .transform(({ chosen, rejected }, context): Compared => {
     if ([chosen, rejected].some(({ before, isReply }) => before === null || !isReply)) {
-      context.addIssue("the last message of both must be the assistant's, after another");
+      context.addIssue(
+        "the last message of both must be the assistant's and must follow another message",
+      );
       return z.NEVER;
     }
     return {
@@ -185,7 +190,7 @@ function comparedOf({ value, name }: Row): ComparedRow {
       name,
       formOf(row) === undefined
         ? 'expected {"prompt", "chosen", "rejected"} or two conversations, {"chosen", "rejected"}'
-        : 'this is an example, and no preference pair: leave out --objective dpo',
+        : 'this is an example, not a preference pair; omit --objective dpo',
     );
   refuseUnlearned(row, name, 'the row');
   for (const member of form.members) {
@@ -238,22 +243,18 @@ export async function tokenisedPairs(
   }
   if (pairs.length === 0)
     throw equal > 0 && tooLong === 0
-      ? new IsoproError('INVALID_ARGUMENT', `all ${equal} pairs have two replies that are equal`, {
-          remedy: EQUAL,
-        })
-      : new IsoproError(
-          'INVALID_ARGUMENT',
-          `there is no pair of two different replies and at most ${maxTokens} tokens a side`,
-          {
-            remedy: TOO_LONG,
-          },
-        );
+      ? invalid(`all ${equal} pairs have two identical replies`, { remedy: EQUAL })
+      : invalid(`no pair has two different replies of at most ${maxTokens} tokens each`, {
+          remedy: TOO_LONG,
+        });
   const left =
     equal === 0
       ? []
-      : [`${equal} ${equal === 1 ? 'pair has' : 'pairs have'} two equal replies: left out`];
+      : [
+          `${equal} ${equal === 1 ? 'pair has' : 'pairs have'} two identical replies and ${equal === 1 ? 'is' : 'are'} skipped`,
+        ];
   return { pairs, tooLong, equal, notes: [...left, ...unreadNote(read)] };
 }
 
 const EQUAL =
-  'Give pairs of a better and a worse reply: two equal replies do not say which is preferred.';
+  'Give pairs of a better and a worse reply; two identical replies do not show a preference.';

@@ -23,7 +23,7 @@ export interface RowMessage extends ReadMessage {
 }
 const message = z
   .looseObject({})
-  .refine((given) => !hasCalls(given), 'has tool calls, which are not trained on')
+  .refine((given) => !hasCalls(given), 'has tool calls, which are not supported in training')
   .transform((given, context): RowMessage => {
     const parsed = readMessage.safeParse(
       { ...given, role: openAiRole(given.role) },
@@ -39,13 +39,13 @@ const message = z
       context.addIssue({
         code: 'custom',
         path: ['weight'],
-        message: `takes 0 or 1, not ${JSON.stringify(weight)}`,
+        message: `must be 0 or 1, not ${JSON.stringify(weight)}`,
       });
     return { ...parsed.data, learned: unlearnedBy(given) === null };
   });
 const messages = z.array(message).min(1);
 const said = messages
-  .length(1, 'takes a text or a list of one message')
+  .length(1, 'must be a string or a list of one message')
   .transform(([one]) => one!.content);
 export const reply = z.union([z.string(), said]);
 
@@ -89,7 +89,7 @@ export const conversation = messages.transform(askedBy);
 const answered = (read: readonly RowMessage[], context: z.RefinementCtx): Example => {
   const last = read.at(-1)!;
   if (read.length < 2 || last.role !== 'assistant') {
-    context.addIssue("the last message must be the assistant's, after at least one other");
+    context.addIssue("the last message must be the assistant's and must follow another message");
     return z.NEVER;
   }
   return { ...askedBy(read.slice(0, -1)), answer: last.content };

@@ -1,5 +1,6 @@
 /** Rows of JSON to train on, with what their text says and their value does not. */
 import type { Dictionary } from '../dictionary.js';
+import { given } from '../given.js';
 import {
   placeOf,
   readJsonText,
@@ -8,28 +9,18 @@ import {
   writtenJson,
   type WrittenNumber,
 } from '../json-text.js';
+import { isObject } from './row-members.js';
 
 /**
  * Members that reach the model beside an answer: a number in them is rendered, and has to be the
  * file's.
  */
-const RENDERED = new Set([
-  'messages',
-  'conversations',
-  'prompt',
-  'completion',
-  'chosen',
-  'rejected',
-  'input',
-  'preferred_output',
-  'non_preferred_output',
-  'tools',
-  'functions',
-  'chat_template_kwargs',
-]);
-
-const isRow = (value: unknown): value is Dictionary<never> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const RENDERED = new Set(
+  (
+    'messages conversations prompt completion chosen rejected input preferred_output ' +
+    'non_preferred_output tools functions chat_template_kwargs'
+  ).split(' '),
+);
 
 /**
  * A row, or a list of them. An answer that is no text is the JSON that is learned, its numbers as
@@ -44,12 +35,12 @@ export function readRowJson(
   const json = readJsonText(text);
   const { value } = json;
   const read = (row: unknown, numbers: readonly WrittenNumber[], index: number | null): unknown => {
-    if (!isRow(row) || numbers.length === 0) return row;
+    if (!isObject(row) || numbers.length === 0) return row;
     const lost = numbers.find(({ held, path: [member] }) => !held && RENDERED.has(String(member)));
     if (lost !== undefined)
       refuse(
         index,
-        `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number holds: write it as a text`,
+        `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, which has more digits than a number can hold; write it as a string`,
       );
     const { answer, ...others } = row as Dictionary<never>;
     const of = (isAnswer: boolean): WrittenNumber[] =>
@@ -58,7 +49,7 @@ export function readRowJson(
     const learned = written.length === 0 ? answer : writtenJson(answer!, textsOf(written));
     return {
       ...(withDigits({ value: others, numbers: of(false) }) as object),
-      ...(answer === undefined ? {} : { answer: learned }),
+      ...given({ answer: learned }),
     };
   };
   if (!Array.isArray(value)) return read(value, json.numbers, null);

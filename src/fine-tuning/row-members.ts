@@ -128,5 +128,5 @@ export function unreadNote(rows: Iterable<{ readonly unread?: readonly string[] 
         `${name.slice(0, LONGEST_NAME)} (${count} ${count === 1 ? 'row' : 'rows'})`,
     );
   const more = sorted.length - named.length;
-  return [`not learned: the members ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
+  return [`ignored members: ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
 }

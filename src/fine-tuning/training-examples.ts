@@ -28,20 +28,20 @@ import {
 import { readRowJson } from './row-json.js';
 import type { TrainSequence } from '../engine/trainer.js';
 
-const PAGE = '`docs/commands/train.md` says what a row holds.';
+const PAGE = 'see `docs/commands/train.md` for the members of a row.';
 export const TOO_LONG =
-  'Allow more tokens (--max-tokens), as far as the model was trained for them, or shorten the examples.';
+  'Allow more tokens (--max-tokens), up to the context that the model was trained for, or shorten the examples.';
 
 export interface TrainingExamples {
   readonly sequences: readonly TrainSequence[];
-  /** Of sequences that are answers of one conversation, its row. */
+  /** Row of the conversation, for sequences that are answers of one. */
   readonly conversations: ReadonlyMap<TrainSequence, string>;
   /**
-   * Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop
-   * anywhere.
+   * Number of skipped examples longer than `maxTokens`: a truncated answer would teach the model to
+   * stop anywhere.
    */
   readonly tooLong: number;
-  /** What of the examples is learned otherwise than their letters say, in words. */
+  /** Notes on examples that are trained on differently than written. */
   readonly notes: readonly string[];
 }
 
@@ -57,11 +57,11 @@ export function replyTokens(
   return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
 }
 
-/** An example with what its row is called. */
+/** An example with the name of its row. */
 export interface NamedExample {
   readonly example: Example;
   readonly name: string;
-  /** As the row has it: what is read of it says what it must be. */
+  /** Score as the row has it, unchecked. */
   readonly score: unknown;
   /** Members of the row, and of its messages, that no form reads. */
   readonly unread?: readonly string[];
@@ -86,7 +86,7 @@ function exampleOf({ value, name }: Row): NamedExample {
   if (form === undefined)
     throw refusedRow(
       name,
-      isPair(row) ? 'these are preference pairs: --objective dpo' : `expected ${EXPECTED}`,
+      isPair(row) ? 'these are preference pairs; use --objective dpo' : `expected ${EXPECTED}`,
     );
   refuseUnwanted(row, form, name);
   const parsed = form.schema.safeParse(row, { error: plainWords });
@@ -156,11 +156,7 @@ export function tokenisedExamples(
     }
   }
   if (sequences.length === 0)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `there is no example of at most ${maxTokens} tokens`,
-      { remedy: TOO_LONG },
-    );
+    throw invalid(`no example has at most ${maxTokens} tokens`, { remedy: TOO_LONG });
   return { sequences, conversations, tooLong, notes: controlNote(controls) };
 }
 
@@ -171,10 +167,10 @@ function controlNote(controls: ReadonlyMap<string, number>): string[] {
   );
   return named.length === 0
     ? []
-    : [`control tokens in texts are learned as such: ${named.join(', ')}`];
+    : [`control tokens in texts are trained as control tokens: ${named.join(', ')}`];
 }
 
-/** What a row holds, and what to call it. */
+/** Value of a row, and its name for messages. */
 export interface Row {
   readonly value: unknown;
   readonly name: string;
@@ -198,8 +194,8 @@ export async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row>
   const values = array === null ? [] : arrayOf(array.join('\n'));
   for (const [index, value] of values.entries()) yield { value, name: `row ${index + 1}` };
   if (array === null ? rows === 0 : values.length === 0)
-    throw new IsoproError('INVALID_ARGUMENT', 'the file is empty: it has no rows', {
-      remedy: `Put a row for each example into it; ${PAGE}`,
+    throw invalid('the file is empty: it has no rows', {
+      remedy: `Write one row per example; ${PAGE}`,
     });
 }
 
@@ -210,14 +206,10 @@ function arrayOf(text: string): readonly unknown[] {
     }) as unknown[];
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `the file begins as an array and is not JSON: ${(cause as Error).message}`,
-      {
-        cause,
-        remedy: 'Close the array and put commas between its rows, or write one row a line.',
-      },
-    );
+    throw invalid(`the file starts like an array but is not JSON: ${(cause as Error).message}`, {
+      cause,
+      remedy: 'Close the array and put commas between its rows, or write one row per line.',
+    });
   }
 }
 
@@ -228,7 +220,7 @@ function parseRow(line: string, name: string): unknown {
     });
   } catch (cause) {
     if (cause instanceof IsoproError) throw cause;
-    throw refusedRow(name, `is not JSON: ${(cause as Error).message}`, { cause });
+    throw refusedRow(name, `not JSON: ${(cause as Error).message}`, { cause });
   }
 }
 
@@ -261,7 +253,8 @@ export function answeredTokens(
   model: Model,
   name: string,
 ): Labelled {
-  if (answer === '') throw refusedRow(name, 'the answer is empty; it would teach to say nothing');
+  if (answer === '')
+    throw refusedRow(name, 'the answer is empty; the model would learn to say nothing');
   const ids = renderedTokens(prompt, model, name);
   return {
     tokenIds: Int32Array.from([...ids, ...replyTokens(model, answer)]),
@@ -275,7 +268,7 @@ function renderedTokens(prompt: readonly ChatMessage[], model: Model, name: stri
   } catch (cause) {
     if (!(cause instanceof IsoproError)) throw cause;
     const remedy =
-      "Leave that row out, or write its messages in the roles and the order that the model's template takes.";
+      "Remove that row, or write its messages in the roles and the order that the model's template supports.";
     throw new IsoproError(cause.code, `${name}: ${cause.message}`, {
       cause,
       ...(cause.code === 'TEMPLATE_INVALID' && { remedy }),
@@ -293,20 +286,23 @@ function refuseUnwanted(
   if (label !== null)
     throw refusedRow(
       name,
-      `its ${label} is false: KTO learns from it what not to say, and sft would learn to say it`,
-      {
-        remedy: UNWANTED,
-      },
+      `its ${label} is false: KTO learns to avoid such an answer, but sft would learn to give it`,
+      { remedy: UNWANTED },
     );
   refuseUnlearned(row, name, 'the row');
   const list = learned === undefined ? undefined : row[learned];
   const last: unknown = Array.isArray(list) ? list.at(-1) : undefined;
   if (isObject(last) && openAiRole(last.role ?? last.from) !== 'user')
-    refuseUnlearned(last, name, 'the last message', ', but it is all that sft learns of a row');
+    refuseUnlearned(
+      last,
+      name,
+      'the last message',
+      ', but it is the only part of a row that sft trains on',
+    );
 }
 
 const UNWANTED =
-  'Leave such rows out; of a good and a bad reply to one prompt make a pair for `train --objective dpo`.';
+  'Remove such rows, or combine a good and a bad reply to the same prompt into a pair for `train --objective dpo`.';
 
 /**
  * @throws IsoproError INVALID_ARGUMENT where a row, or a message of it, says that it is not to be
@@ -316,20 +312,21 @@ export function refuseUnlearned(of: unknown, name: string, what: string, more = 
   const member = unlearnedBy(of);
   if (member === null) return;
   const said = member === 'weight' ? 'weight 0' : 'train: false';
-  throw refusedRow(name, `${what} has ${said}: it is not to be learned${more}`, {
+  throw refusedRow(name, `${what} has ${said}, which excludes it from training${more}`, {
     remedy: UNWANTED,
   });
 }
 
+export const invalid = (
+  message: string,
+  options: { remedy?: string; cause?: unknown },
+): IsoproError => new IsoproError('INVALID_ARGUMENT', message, options);
+
 export const refusedRow = (
   name: string,
   what: string,
-  { remedy, cause }: { remedy?: string; cause?: unknown } = {},
-): IsoproError =>
-  new IsoproError('INVALID_ARGUMENT', `${name}: ${what}`, {
-    cause,
-    remedy: remedy ?? `Correct that row; ${PAGE}`,
-  });
+  options: { remedy?: string; cause?: unknown } = {},
+): IsoproError => invalid(`${name}: ${what}`, { remedy: `Correct that row; ${PAGE}`, ...options });
 
 export function malformed(name: string, error: z.ZodError): IsoproError {
   const problems = error.issues

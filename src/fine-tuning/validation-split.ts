@@ -51,6 +51,6 @@ export function splitExamples<Example>(
   }
   throw new IsoproError(
     'INVALID_ARGUMENT',
-    'all examples are one and the same: none can be kept apart for validation',
+    'all examples are identical, so no example can be held out for validation',
   );
 }

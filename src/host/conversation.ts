@@ -11,19 +11,19 @@ import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import type { HostedModel } from './hosted-model.js';
 
 /**
- * Of every reply. A model that was loaded with `prefixTokens` evaluates only what is new of a
+ * Settings of every reply. A model loaded with `prefixTokens` evaluates only the new part of a
  * prompt.
  */
 export interface ConversationSettings
   extends Omit<HostRequest, 'prompt' | 'messages' | 'text' | 'tokenIds' | 'id' | 'signal'> {
-  /** A system message before everything. */
+  /** System message at the start of the conversation. */
   readonly system?: string;
   /**
-   * Said before everything but the system message, and kept when the conversation is cleared:
-   * solved examples, such as a run's.
+   * Messages after the system message that stay when the conversation is cleared: solved examples,
+   * such as a run's.
    */
   readonly before?: readonly MessageInput[];
-  /** What was said before, as `messages` of another conversation gave it: it goes on from there. */
+  /** Earlier messages to continue from, such as `messages` of another conversation. */
   readonly messages?: readonly MessageInput[];
 }
 
@@ -55,17 +55,17 @@ export class Conversation {
     this.#prompts = this.#said.filter(({ role }) => role === 'user').length;
   }
 
-  /** So far, the system message first. */
+  /** Messages so far, the system message first. */
   get messages(): readonly ChatMessage[] {
     return [...this.#system, ...this.#said];
   }
 
-  /** As `messages`, so that JSON has the conversation and the option takes it back. */
+  /** Returns `messages`, so that JSON contains the conversation. */
   toJSON(): readonly ChatMessage[] {
     return this.messages;
   }
 
-  /** Forgets all but the system message and what stands before everything. */
+  /** Forgets everything except the system message and the `before` messages. */
   clear(): void {
     this.#said.length = 0;
   }
@@ -82,9 +82,9 @@ export class Conversation {
     options: { readonly signal?: AbortSignal } = {},
   ): AsyncGenerator<TokenEvent, HostReply, undefined> {
     if (this.#replying)
-      throw new IsoproError('INVALID_ARGUMENT', 'the conversation is replying already', {
+      throw new IsoproError('INVALID_ARGUMENT', 'the conversation is already generating a reply', {
         remedy:
-          'Read that reply to its end, or abort it, first; a second conversation replies beside it.',
+          'Read that reply to its end or abort it first. To run two replies at once, use a second conversation.',
       });
     this.#replying = true;
     const messages: ChatMessage[] = [...this.messages, { role: 'user', content: prompt }];

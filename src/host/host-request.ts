@@ -1,13 +1,11 @@
-/** What a caller of a host asks for and gets. */
+/** Requests to a host, and its replies. */
 import type { BatchReply, BatchToken } from '../engine/running-batch.js';
 import type { BatchRequest } from '../engine/generate-request.js';
 import type { HostedAdapter } from './hosted-adapter.js';
 
-/**
- * One prompt with settings of its own: exactly one of `prompt`, `messages`, `text` and `tokenIds`.
- */
+/** One prompt with its settings: exactly one of `prompt`, `messages`, `text` and `tokenIds`. */
 export interface HostRequest extends Omit<BatchRequest, 'adapter'> {
-  /** One that was loaded onto the same model; null or absent: the bare base. */
+  /** Adapter that was loaded onto the same model. Default null: the bare base model. */
   readonly adapter?: HostedAdapter | null;
 }
 

@@ -1,4 +1,4 @@
-/** A caller's hold on an adapter that a host has loaded. */
+/** A handle on an adapter that a host has loaded. */
 import type { Adapter } from '../engine/adapter.js';
 import { IsoproError } from '../errors.js';
 import type { Held } from './shared-values.js';
@@ -31,7 +31,7 @@ export class HostedAdapter {
     return this.#held.value.adapter;
   }
 
-  /** Lets go of it; replies that run with it end as they would have. Harmless when repeated. */
+  /** Releases the handle; running replies finish with the adapter. Safe to call repeatedly. */
   dispose(): Promise<void> {
     this.#disposed = true;
     this.#onDispose(this);

@@ -16,35 +16,14 @@ import type { Model, TokenAlternatives } from '../engine/model.js';
 import type { RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
-import { given } from '../given.js';
-import { fileIdentity, type FileIdentity } from './file-identity.js';
+import { fileIdentity } from './file-identity.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import { HostedAdapter, type LoadedAdapter } from './hosted-adapter.js';
 import type { MemoryBudget } from './memory-budget.js';
 import type { Held, SharedValues } from './shared-values.js';
 import { grammarOf, objectOf, type ObjectReply, type ObjectRequest } from './structured-reply.js';
 
-/** Refuse with OUT_OF_MEMORY what the host has no memory for, or wait until it has. */
-export type WhenFull = 'refuse' | 'wait';
-
-export interface HostAdapterOptions {
-  /** Default 'refuse'. */
-  readonly whenFull?: WhenFull;
-  /**
-   * Evaluates a few tokens with it, so that one under which logits are not finite is refused now
-   * and not at the first request.
-   */
-  readonly probe?: boolean;
-  readonly signal?: AbortSignal;
-}
-
-export interface HostEmbedOptions {
-  /** One that was loaded onto the same model; null or absent: the bare base. */
-  readonly adapter?: HostedAdapter | null;
-  readonly signal?: AbortSignal;
-}
-
-/** What the handles of one model share. */
+/** State that the handles of one model share. */
 export interface LoadedModel {
   readonly model: Model;
   readonly batch: RunningBatch;
@@ -58,17 +37,31 @@ export interface LoadedModel {
   readonly giveBack: () => void;
 }
 
-export const whenFull = z.enum(['refuse', 'wait']).default('refuse');
+const WHEN_FULL = ['refuse', 'wait'] as const;
+/** Behaviour if the host is out of memory: refuse with OUT_OF_MEMORY, or wait for memory. */
+export type WhenFull = (typeof WHEN_FULL)[number];
+export const whenFull = z.enum(WHEN_FULL).default('refuse');
 const hostedAdapter = z
-  .instanceof(HostedAdapter, { error: 'expected what HostedModel.loadAdapter gave, or null' })
+  .instanceof(HostedAdapter, { error: 'expected an adapter from HostedModel.loadAdapter, or null' })
   .nullable()
   .default(null);
-const embedOptions = z.strictObject({ adapter: hostedAdapter, signal: abortSignal.optional() });
+const embedOptions = z.strictObject({
+  /** Adapter that was loaded onto the same model. Default null: the bare base model. */
+  adapter: hostedAdapter,
+  signal: abortSignal.optional(),
+});
+export type HostEmbedOptions = z.input<typeof embedOptions>;
 const adapterOptions = z.strictObject({
+  /** What to do if memory is short. Default 'refuse'. */
   whenFull,
+  /**
+   * Evaluate a few tokens with the adapter, so that one that gives non-finite logits is refused now
+   * instead of at the first request.
+   */
   probe: z.boolean().default(false),
   signal: abortSignal.optional(),
 });
+export type HostAdapterOptions = z.input<typeof adapterOptions>;
 
 /**
  * What an adapter takes: llama.cpp's tensors, of the file's types, and all of their numbers as f32
@@ -85,7 +78,9 @@ async function bytesOf(adapter: string): Promise<number> {
 
 /** Not ABORTED, so that who asks can tell it from a caller that left. */
 const goneError = (cause?: unknown): IsoproError =>
-  new IsoproError('OBJECT_DISPOSED', 'the model was disposed of while the request ran', { cause });
+  new IsoproError('OBJECT_DISPOSED', 'the model was disposed while the request was running', {
+    cause,
+  });
 
 /** Tokens that every vocabulary has. */
 const PROBE = Int32Array.from({ length: 8 }, (_, id) => id);
@@ -110,53 +105,59 @@ export class HostedModel {
     this.info = held.value.model.info;
   }
 
-  /** SHA-256 of the file in hexadecimal, as Model.hash. */
+  /** Returns the SHA-256 of the file in hexadecimal; see Model.hash. */
   hash(): Promise<string> {
     return this.#loaded().model.hash();
   }
 
-  /** As Model.rendererId. */
+  /** Id of the renderer; see Model.rendererId. */
   get rendererId(): string {
     return this.#loaded().model.rendererId;
   }
 
-  /** As Model.formerRendererId. */
+  /** Earlier id of the renderer; see Model.formerRendererId. */
   get formerRendererId(): string | null {
     return this.#loaded().model.formerRendererId;
   }
 
-  /** As Model.takesSystem. */
+  /** Support for system messages; see Model.takesSystem. */
   get takesSystem(): boolean {
     return this.#loaded().model.takesSystem;
   }
 
-  /** As Model.infillTokens. */
+  /** Tokens for infilling; see Model.infillTokens. */
   get infillTokens(): Model['infillTokens'] {
     return this.#loaded().model.infillTokens;
   }
 
-  /** Tokens that a prompt and its reply may have together. */
+  /** Maximum number of tokens of a prompt and its reply together. */
   get contextTokens(): number {
     return Math.min(this.#loaded().model.contextTokens, this.info.trainedContext);
   }
 
-  /** As Model.tokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  /** Tokenizes a text; see Model.tokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
   tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
     return this.#loaded().model.tokenize(text, options);
   }
 
-  /** As Model.detokenize. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  /**
+   * Decodes token ids; see Model.detokenize.
+   * @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED
+   */
   detokenize(ids: TokenIds, options: { withControl?: boolean } = {}): string {
     return this.#loaded().model.detokenize(ids, options);
   }
 
-  /** As Model.bytesOf. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  /**
+   * Returns a token's bytes; see Model.bytesOf.
+   * @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED
+   */
   bytesOf(id: number): Uint8Array {
     return this.#loaded().model.bytesOf(id);
   }
 
   /**
-   * What `generate` makes of messages.
+   * Renders messages as `generate` does.
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED
    */
   renderChat(
@@ -166,7 +167,10 @@ export class HostedModel {
     return this.#loaded().model.renderChat(messages, options);
   }
 
-  /** As `Model.promptIdsAside`. @throws IsoproError as there */
+  /**
+   * Tokenizes a prompt on another thread; see Model.promptIdsAside.
+   * @throws IsoproError as there
+   */
   promptIdsAside(...prompt: Parameters<Model['promptIdsAside']>): Promise<Int32Array> {
     return this.#loaded().model.promptIdsAside(...prompt);
   }
@@ -181,18 +185,14 @@ export class HostedModel {
     const { model, adapters, budget } = this.#loaded();
     requireAdapter(file);
     const { whenFull: full, probe, signal } = checked(adapterOptions, options, 'options');
-    const identity: FileIdentity = await fileIdentity(file);
     const held = await adapters.hold(
-      identity.key,
+      (await fileIdentity(file)).key,
       {
         open: async (abandoned) => {
           const what = `the adapter ${path.basename(file)}`;
           const bytes = await bytesOf(file);
-          const giveBack = await budget.take(bytes, {
-            what,
-            wait: full === 'wait',
-            signal: abandoned,
-          });
+          const wait = full === 'wait';
+          const giveBack = await budget.take(bytes, { what, wait, signal: abandoned });
           try {
             return { adapter: await model.loadAdapter(file), bytes, giveBack };
           } catch (error) {
@@ -215,7 +215,7 @@ export class HostedModel {
     this.#adapters.add(adapter);
     if (!probe) return adapter;
     try {
-      await this.score(PROBE, [PROBE], { adapter, ...given({ signal }) });
+      await this.score(PROBE, [PROBE], { adapter, signal });
       return adapter;
     } catch (error) {
       await adapter.dispose();
@@ -298,7 +298,10 @@ export class HostedModel {
     );
   }
 
-  /** As `Model.alternatives`; runs where `score` does. @throws IsoproError as `score` */
+  /**
+   * Returns likely alternatives; see Model.alternatives. Runs like `score`.
+   * @throws IsoproError as `score`
+   */
   async alternatives(
     ids: TokenIds,
     options: HostEmbedOptions & { count: number },
@@ -373,27 +376,17 @@ export class HostedModel {
     await this.#held.release();
   }
 
-  /** A call that counts among what runs, and ends with the signal or this handle. */
+  /** Runs a call that ends with the signal or with this handle. */
   async #during<T>(
     signal: AbortSignal | undefined,
     call: (ended: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const loaded = this.#loaded();
     const ended = new AbortController();
     const abort = (): void => ended.abort(signal?.reason);
     if (signal?.aborted === true) abort();
     onAbort(signal, abort);
     const result = call(ended.signal);
-    const settled = result.then(
-      () => undefined,
-      () => undefined,
-    );
-    const end = (): Promise<void> => {
-      ended.abort();
-      return settled;
-    };
-    this.#running.add(end);
-    loaded.requests++;
+    this.#track(result, () => ended.abort());
     try {
       return await result;
     } catch (error) {
@@ -402,9 +395,26 @@ export class HostedModel {
       throw this.#disposed && !isCaller ? goneError(error) : error;
     } finally {
       offAbort(signal, abort);
+    }
+  }
+
+  /** Counts work as running until it has ended. @param abort ends it */
+  #track(work: Promise<unknown>, abort: () => void): void {
+    const loaded = this.#loaded();
+    const ended = work.then(
+      () => undefined,
+      () => undefined,
+    );
+    const end = (): Promise<void> => {
+      abort();
+      return ended;
+    };
+    this.#running.add(end);
+    loaded.requests++;
+    void ended.then(() => {
       this.#running.delete(end);
       loaded.requests--;
-    }
+    });
   }
 
   #loaded(): LoadedModel {
@@ -425,13 +435,9 @@ export class HostedModel {
     const signals = [valid.signal, left].filter((signal) => signal !== undefined);
     const cancelled = signals.find(({ aborted }) => aborted);
     if (cancelled !== undefined)
-      throw abortError('the request was cancelled before it began', cancelled);
+      throw abortError('the request was cancelled before it started', cancelled);
 
     const { reply, cancel } = loaded.batch.start(valid, applied, onToken);
-    const settled = reply.then(
-      () => undefined,
-      () => undefined,
-    );
     // At once for the caller, whatever step the batch is in.
     let abort = (): void => {};
     const aborted = new Promise<never>((_, reject) => {
@@ -443,16 +449,7 @@ export class HostedModel {
         );
       };
     });
-    const end = (): Promise<void> => {
-      abort();
-      return settled;
-    };
-    this.#running.add(end);
-    loaded.requests++;
-    void settled.then(() => {
-      this.#running.delete(end);
-      loaded.requests--;
-    });
+    this.#track(reply, abort);
     for (const signal of signals) onAbort(signal, abort);
     try {
       return await Promise.race([reply, aborted]);

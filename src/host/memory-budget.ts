@@ -6,9 +6,9 @@ import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
 
 export interface TakeOptions {
-  /** What the memory is for, in an error's words. */
+  /** Name of what needs the memory, for error messages. */
   readonly what: string;
-  /** Wait, behind those that wait already, until it is there. */
+  /** Wait for the memory, behind those that already wait. */
   readonly wait: boolean;
   readonly signal: AbortSignal;
 }
@@ -48,7 +48,7 @@ export class MemoryBudget {
         throw this.#refusal(
           what,
           bytes,
-          "Dispose of what is not used, give the host more memoryBytes, or load with whenFull: 'wait'.",
+          "Dispose of unused models and adapters, give the host more memoryBytes, or load with whenFull: 'wait'.",
         );
       }
       await this.#turn(bytes, signal);
@@ -65,10 +65,12 @@ export class MemoryBudget {
   }
 
   #refusal(what: string, bytes: number, remedy: string): IsoproError {
-    const others = this.#waiting.length === 0 ? '' : `, and ${this.#waiting.length} others wait`;
+    const { length } = this.#waiting;
+    const waiting = length === 1 ? '1 other load is waiting' : `${length} other loads are waiting`;
+    const others = length === 0 ? '' : `, and ${waiting}`;
     return new IsoproError(
       'OUT_OF_MEMORY',
-      `${what} needs ${bytes} bytes; of the host's ${this.bytes}, ${this.bytes - this.#used} are free${others}`,
+      `${what} needs ${bytes} bytes, but only ${this.bytes - this.#used} of the host's ${this.bytes} bytes are free${others}`,
       { remedy },
     );
   }

@@ -5,66 +5,29 @@
 import { totalmem } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
-import { offAbort, onAbort } from '../abort.js';
 import { inspectModel } from '../engine/inspect.js';
 import { estimateMemory } from '../engine/memory-estimate.js';
 import { resolveModel } from '../engine/model-files.js';
-import { loadModel, loadOptions, type KvType, type LoadModelOptions } from '../engine/model.js';
+import { loadModel, loadOptions, MOST_CELLS, type KvType } from '../engine/model.js';
 import { checked } from '../engine/argument-check.js';
 import { IsoproError } from '../errors.js';
-import { given } from '../given.js';
 import { fileIdentity } from './file-identity.js';
-import { HostedModel, whenFull, type LoadedModel, type WhenFull } from './hosted-model.js';
+import { HostedModel, whenFull, type LoadedModel } from './hosted-model.js';
 import { MemoryBudget } from './memory-budget.js';
 import { SharedValues, type Held } from './shared-values.js';
 
-export interface ModelHostOptions {
-  /**
-   * What the models and adapters of the host may take together, by their files and their KV cache.
-   * Default: three quarters of the machine's memory, or of what the process is confined to.
-   */
-  readonly memoryBytes?: number;
-}
-
-/**
- * Handles share a model where the file and all settings but `whenFull`, `signal` and the callbacks
- * are the same.
- */
-export interface HostLoadOptions extends Omit<LoadModelOptions, 'contextTokens'> {
-  /**
-   * Tokens of KV cache over all replies that run and all that is kept of earlier ones. Default:
-   * what fits into 1 GiB, 4,096 to 16,384.
-   */
-  readonly contextTokens?: number;
-  /** Replies that run at once; the others wait. Default 64, maximum 253. */
-  readonly maxSequences?: number;
-  /**
-   * Tokens of finished prompts and replies that stay in the cache, used longest ago first to go: a
-   * prompt that begins like one of them is evaluated from where they part. At most 16 replies are
-   * kept. Default 0: short replies then have a cache each, where otherwise every row's attention
-   * walks those of all, which a small model notices and long common beginnings win back many times
-   * over (dev/log.md).
-   */
-  readonly prefixTokens?: number;
-  /**
-   * Where memory is short. Default 'refuse'. A load of what somebody else waits for waits with it.
-   * What is larger than the whole host is refused in any case.
-   */
-  readonly whenFull?: WhenFull;
-}
-
 export interface HostUsage {
   readonly memoryBytes: number;
-  /** Promised to what is loaded or being loaded. */
+  /** Memory reserved for models and adapters that are loaded or loading. */
   readonly usedBytes: number;
-  /** Loads that wait for memory. */
+  /** Number of loads that wait for memory. */
   readonly waiting: number;
   readonly models: readonly {
     readonly path: string;
     readonly bytes: number;
-    /** Handles. */
+    /** Number of handles. */
     readonly references: number;
-    /** Replies that run or wait. */
+    /** Number of replies that run or wait. */
     readonly requests: number;
     readonly adapters: readonly {
       readonly path: string;
@@ -79,19 +42,45 @@ const GIBIBYTE = 2 ** 30;
 /** Bytes of a cached value against those of f16. */
 const KV_BYTES: Readonly<Record<KvType, number>> = { f32: 2, f16: 1, bf16: 1, q8_0: 34 / 64 };
 
-/** Replies of a model that run at once, where nobody says how many. */
+/** Default number of replies of a model that run at once. */
 export const DEFAULT_SEQUENCES = 64;
 
-const hostOptions = z.strictObject({ memoryBytes: z.int().min(1).optional() });
+const hostOptions = z.strictObject({
+  /**
+   * Maximum memory of the host's models and adapters in bytes: their files and KV caches. Default:
+   * three quarters of the machine's memory, or of the process's limit.
+   */
+  memoryBytes: z.int().min(1).optional(),
+});
+export type ModelHostOptions = z.input<typeof hostOptions>;
+
 const hostLoadOptions = loadOptions.extend({
+  /**
+   * Number of tokens in the KV cache, over all running replies and kept prefixes. Default: what
+   * fits into 1 GiB, 4,096 to 16,384.
+   */
+  contextTokens: loadOptions.shape.contextTokens,
+  /** Number of replies that run at once; the others wait. Default 64, maximum 253. */
   maxSequences: z.int().min(1).max(253).default(DEFAULT_SEQUENCES),
-  prefixTokens: z
-    .int()
-    .min(0)
-    .max(2 ** 26)
-    .default(0),
+  /**
+   * Tokens of finished prompts and replies that stay in the cache, used longest ago first to go: a
+   * prompt that begins like one of them is evaluated from where they part. At most 16 replies are
+   * kept. Default 0: short replies then have a cache each, where otherwise every row's attention
+   * walks those of all, which a small model notices and long common beginnings win back many times
+   * over (dev/log.md).
+   */
+  prefixTokens: z.int().min(0).max(MOST_CELLS).default(0),
+  /**
+   * What to do if memory is short. Default 'refuse'. A load of a model that another load waits for
+   * waits too. A model larger than the host's memory is always refused.
+   */
   whenFull,
 });
+/**
+ * Options of ModelHost.load. Handles share a model if the file and all settings except `whenFull`,
+ * `signal` and the callbacks are equal.
+ */
+export type HostLoadOptions = z.input<typeof hostLoadOptions>;
 type CheckedLoad = z.output<typeof hostLoadOptions>;
 
 function physicalBytes(): number {
@@ -122,14 +111,10 @@ export class ModelHost {
     checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
     const valid = checked(hostLoadOptions, options, 'options');
     this.#requireOpen();
-    const cancelled = new AbortController();
-    const signals = [this.#disposing.signal, ...(valid.signal === undefined ? [] : [valid.signal])];
-    const cancel = (): void => cancelled.abort(signals.find(({ aborted }) => aborted)?.reason);
-    if (signals.some(({ aborted }) => aborted)) cancel();
-    for (const signal of signals) onAbort(signal, cancel);
+    const signals = [this.#disposing.signal, valid.signal].filter((signal) => signal !== undefined);
     try {
       const handle = new HostedModel(
-        await this.#hold(pathOrAlias, valid, cancelled.signal),
+        await this.#hold(pathOrAlias, valid, AbortSignal.any(signals)),
         (model) => this.#handles.delete(model),
       );
       this.#handles.add(handle);
@@ -139,8 +124,6 @@ export class ModelHost {
     } catch (error) {
       this.#requireOpen();
       throw error;
-    } finally {
-      for (const signal of signals) offAbort(signal, cancel);
     }
   }
 
@@ -190,58 +173,32 @@ export class ModelHost {
   async #hold(
     pathOrAlias: string,
     options: CheckedLoad,
-    signal: AbortSignal,
+    cancelled: AbortSignal,
   ): Promise<Held<LoadedModel>> {
-    const {
-      onDownload,
-      threads,
-      fixedThreads,
-      gpuLayers,
-      contextTokens,
-      kvType,
-      matmul,
-      maxSequences,
-      prefixTokens,
-    } = options;
+    // what is left tells two loads apart
+    const { signal, whenFull: full, onProgress, onDownload, ...settings } = options;
     const { path: file } = await resolveModel(pathOrAlias, {
-      signal,
-      ...(onDownload && { onProgress: onDownload }),
+      signal: cancelled,
+      onProgress: onDownload,
     });
-    const settings = {
-      threads,
-      fixedThreads,
-      gpuLayers,
-      contextTokens,
-      kvType,
-      matmul,
-      maxSequences,
-      prefixTokens,
-    };
     return this.#models.hold(
       JSON.stringify([(await fileIdentity(file)).key, settings]),
       {
         open: (abandoned) => this.#open(file, options, abandoned),
-        close: (loaded) => this.#close(loaded),
+        close: async ({ model, giveBack }) => {
+          await model.dispose();
+          giveBack();
+        },
       },
-      signal,
+      cancelled,
     );
   }
 
   async #open(file: string, options: CheckedLoad, signal: AbortSignal): Promise<LoadedModel> {
-    const {
-      whenFull: full,
-      threads,
-      fixedThreads,
-      gpuLayers,
-      kvType,
-      matmul,
-      maxSequences,
-      prefixTokens,
-      onProgress,
-    } = options;
+    const { whenFull: full, maxSequences, prefixTokens, ...settings } = options;
     const inspection = await inspectModel(file);
     const written = inspection.metadata['isopro.kv_cache_type'] as KvType | undefined;
-    const perValue = KV_BYTES[kvType ?? written ?? 'f16'] ?? 1;
+    const perValue = KV_BYTES[settings.kvType ?? written ?? 'f16'] ?? 1;
     // Null for what is no model, which loadModel refuses with its reason.
     const one = await estimateMemory(file, inspection, 1);
     const perToken = Math.max(1, (one?.kvBytesPerToken ?? 1) * perValue);
@@ -254,13 +211,7 @@ export class ModelHost {
       signal,
     });
     try {
-      const model = await loadModel(file, {
-        fixedThreads,
-        contextTokens,
-        matmul,
-        signal,
-        ...given({ threads, gpuLayers, kvType, onProgress }),
-      });
+      const model = await loadModel(file, { ...settings, contextTokens, signal });
       const batch = await model
         .openBatch({ contextTokens, maxSequences, prefixTokens })
         .catch(async (error: unknown) => {
@@ -281,10 +232,5 @@ export class ModelHost {
       giveBack();
       throw error;
     }
-  }
-
-  async #close({ model, giveBack }: LoadedModel): Promise<void> {
-    await model.dispose();
-    giveBack();
   }
 }

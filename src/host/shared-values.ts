@@ -5,7 +5,7 @@
 import { offAbort, onAbort } from '../abort.js';
 import { abortError } from '../errors.js';
 
-/** How a value is made and taken down. */
+/** Functions that open and close a value. */
 export interface Opening<T> {
   /** @param signal aborted when nobody wants the value any more */
   open(signal: AbortSignal): Promise<T>;
@@ -29,7 +29,7 @@ export class SharedValues<T> {
   readonly #entries = new Map<string, Entry<T>>();
   readonly #closing = new Map<string, Promise<void>>();
 
-  /** What is open. */
+  /** Returns the open values. */
   values(): { readonly value: T; readonly references: number }[] {
     return [...this.#entries.values()].flatMap(({ opened, references }) =>
       opened === undefined ? [] : [{ value: opened, references }],

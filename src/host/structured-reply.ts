@@ -13,7 +13,7 @@ export interface ObjectRequest<Schema extends z.ZodType>
 }
 
 export interface ObjectReply<Schema extends z.ZodType> {
-  /** As the schema gives it, after its defaults, transforms and refinements. */
+  /** Value that the schema returns, after its defaults, transforms and refinements. */
   readonly object: z.output<Schema>;
   readonly reply: HostReply;
 }
@@ -46,7 +46,8 @@ export function asMeant<Value>(schema: Value): Value {
   ) as Value;
 }
 
-const REMEDY = 'Take from the schema what is named above, and check it behind, in `.refine()`.';
+const REMEDY =
+  'Remove the part named above from the schema, and check it afterwards in `.refine()`.';
 
 /**
  * Where zod stopped, as a pointer; empty where it is the whole, or where zod cannot go through the
@@ -79,7 +80,7 @@ function placeOf(schema: z.ZodType, stopped: string): string {
  */
 export function grammarOf(schema: z.ZodType): string {
   if (typeof (schema as z.ZodType | undefined)?._zod !== 'object')
-    throw new IsoproError('INVALID_ARGUMENT', 'request.schema: expected a schema of zod 4');
+    throw new IsoproError('INVALID_ARGUMENT', 'request.schema: expected a zod 4 schema');
   let json: object;
   try {
     json = z.toJSONSchema(schema, { io: 'input' });
@@ -87,7 +88,7 @@ export function grammarOf(schema: z.ZodType): string {
     const message = cause instanceof Error ? cause.message : String(cause);
     throw new IsoproError(
       'GRAMMAR_INVALID',
-      `the schema has no JSON Schema${placeOf(schema, message)}: ${message}`,
+      `the schema cannot be converted to JSON Schema${placeOf(schema, message)}: ${message}`,
       {
         cause,
         remedy: REMEDY,
@@ -117,7 +118,7 @@ export async function objectOf<Schema extends z.ZodType>(
   try {
     value = JSON.parse(reply.text);
   } catch (cause) {
-    const what = `the reply ended after ${reply.tokenIds.length} tokens and is no whole value of the schema`;
+    const what = `the reply ended after ${reply.tokenIds.length} tokens and is not a complete value of the schema`;
     throw new IsoproError('REPLY_INVALID', `${what}: ${shown(reply.text)}`, { cause });
   }
   const result = await schema.safeParseAsync(value);
@@ -125,6 +126,6 @@ export async function objectOf<Schema extends z.ZodType>(
   const problems = result.error.issues
     .map((issue) => [...issue.path, issue.message].join(': '))
     .join('; ');
-  const what = `the reply breaks a rule of the schema: ${problems}; it was ${shown(reply.text)}`;
+  const what = `the reply violates the schema: ${problems}; the reply was ${shown(reply.text)}`;
   throw new IsoproError('REPLY_INVALID', what, { cause: result.error });
 }

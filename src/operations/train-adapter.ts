@@ -124,7 +124,7 @@ const optionsSchema = z.strictObject({
   force: z.boolean().default(false),
   resume: z.boolean().default(false),
   signal: abortSignal.optional(),
-  onStep: callback<TrainStep>().optional(),
+  onStep: callback<(step: TrainStep) => void>().optional(),
 });
 
 /** How often the state of a training that is resumed is saved. */

@@ -3,7 +3,7 @@
  * file a metric, parameter and tag; a metric's lines are `milliseconds value step`, and `/` in its
  * name makes folders.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   appendFileSync,
   existsSync,
@@ -26,19 +26,10 @@ const yaml = (members: Readonly<Record<string, unknown>>): string =>
     .map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
     .join('');
 
-export function mlflowTracker({
-  folder,
-  project,
-  name,
-  id,
-  config,
-  resumed,
-  now,
-}: TrackedRun): Tracker {
+export function mlflowTracker(run: TrackedRun): Tracker {
+  const { folder, project, name, id, config, resumed, now } = run;
   // digits, as MLflow names its own
-  const experiment = String(
-    BigInt(`0x${createHash('sha256').update(project).digest('hex').slice(0, 14)}`),
-  );
+  const experiment = String(BigInt(`0x${hash('sha256', project).slice(0, 14)}`));
   const [ofExperiment, ofRun] = [path.join(folder, experiment), path.join(folder, experiment, id)];
   const uri = (of: string): string => pathToFileURL(path.resolve(of)).href;
   if (!resumed) rmSync(ofRun, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** What a tracker is told of a training, and what it writes it for. */
+/** Input of a tracker: the run that it records. */
 
 /**
  * Finite numbers by name, `/` between the parts of a name as TRL has it: train/loss, eval/loss,
@@ -7,23 +7,23 @@
 export type Metrics = Readonly<Record<string, number>>;
 
 export interface TrackedRun {
-  /** Where the trackers' files lie, a folder each. */
+  /** Folder of the trackers' files, with one folder per tracker. */
   readonly folder: string;
   readonly project: string;
   readonly name: string;
   /**
-   * Of the run in the trackers' own books: 32 lower-case hexadecimal digits, the same when a run
-   * goes on.
+   * Id of the run in the trackers: 32 lower-case hexadecimal digits, the same when a run is
+   * resumed.
    */
   readonly id: string;
-  /** What the training was begun with; JSON. */
+  /** Settings of the training; JSON. */
   readonly config: Readonly<Record<string, unknown>>;
   /**
-   * Goes on after an interruption. Otherwise what an earlier run of the same id has left is
-   * dropped.
+   * True if the run resumes after an interruption. Otherwise, data of an earlier run with the same
+   * id is deleted.
    */
   readonly resumed: boolean;
-  /** Milliseconds since 1970, for what trackers show beside a step. */
+  /** Returns milliseconds since 1970, for the time of a step. */
   readonly now: () => number;
 }
 

@@ -1,15 +1,26 @@
 /**
- * All trackers of a training together. None of them can end it: one that fails says so once and is
- * told no more.
+ * All trackers of a training together. None of them can end it: one that fails reports it once and
+ * receives no more metrics.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { jsonlTracker } from './jsonl.js';
 import { mlflowTracker } from './mlflow.js';
 import { tensorboardTracker } from './tensorboard.js';
 import { trackioTracker } from './trackio.js';
 import type { TrackedRun, Tracker } from './tracker.js';
 import { wandbTracker } from './wandb.js';
+
+/** One line of JSON a call: {"step": 1, "train/loss": 2.5, …}. */
+function jsonlTracker({ folder, resumed }: TrackedRun): Tracker {
+  mkdirSync(folder, { recursive: true });
+  const file = path.join(folder, 'metrics.jsonl');
+  if (!resumed) writeFileSync(file, '');
+  return {
+    log: (step, metrics) => appendFileSync(file, `${JSON.stringify({ step, ...metrics })}\n`),
+    end: () => undefined,
+  };
+}
 
 interface Kind {
   readonly open: (run: TrackedRun) => Tracker;
@@ -43,7 +54,7 @@ export interface TrackersOptions
 export class Trackers {
   readonly #open = new Map<TrackerName, Tracker>();
   readonly #onNotice: (text: string) => void;
-  /** A command each, which shows what it has written. */
+  /** One command per tracker that shows what it has written. */
   readonly commands: readonly string[];
 
   constructor(
@@ -51,23 +62,19 @@ export class Trackers {
     { onNotice, now = Date.now, ...run }: TrackersOptions,
   ) {
     this.#onNotice = onNotice;
-    const id = createHash('sha256')
-      .update(JSON.stringify([run.project, run.name]))
-      .digest('hex')
-      .slice(0, 32);
+    const id = hash('sha256', JSON.stringify([run.project, run.name])).slice(0, 32);
     const folderOf = (name: TrackerName): string => path.join(run.folder, name);
     const chosen = [...new Set(names)];
-    for (const name of chosen) {
+    for (const name of chosen)
       this.#attempt(name, () =>
         this.#open.set(name, KINDS[name].open({ ...run, folder: folderOf(name), id, now })),
       );
-    }
     this.commands = chosen
       .filter((name) => this.#open.has(name))
       .map((name) => KINDS[name].show(folderOf(name)));
   }
 
-  /** What is no finite number is left out. */
+  /** Logs the finite metrics of a step; others are omitted. */
   log(step: number, metrics: Readonly<Record<string, number | null | undefined>>): void {
     const finite = Object.fromEntries(
       Object.entries(metrics).filter((entry): entry is [string, number] =>
@@ -77,7 +84,7 @@ export class Trackers {
     for (const [name, tracker] of this.#open) this.#attempt(name, () => tracker.log(step, finite));
   }
 
-  /** The last call. */
+  /** Ends the trackers; the last call. */
   end(status: 'finished' | 'failed'): void {
     for (const [name, tracker] of this.#open) this.#attempt(name, () => tracker.end(status));
     this.#open.clear();
@@ -88,7 +95,7 @@ export class Trackers {
       work();
     } catch (error) {
       this.#open.delete(name);
-      this.#onNotice(`nothing more is logged to ${name}: ${(error as Error).message}`);
+      this.#onNotice(`logging to ${name} stopped: ${(error as Error).message}`);
     }
   }
 }

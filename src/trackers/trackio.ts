@@ -21,20 +21,11 @@ const TABLES = `
   );
 `;
 
-export function trackioTracker({
-  folder,
-  project,
-  name,
-  id,
-  config,
-  resumed,
-  now,
-}: TrackedRun): Tracker {
+export function trackioTracker(run: TrackedRun): Tracker {
+  const { folder, project, name, id, config, resumed, now } = run;
   mkdirSync(folder, { recursive: true });
-  const database = new Database(
-    path.join(folder, `${project.replace(/[^\w-]/g, '') || 'default'}.db`),
-    { timeout: BUSY_MS },
-  );
+  const file = `${project.replace(/[^\w-]/g, '') || 'default'}.db`;
+  const database = new Database(path.join(folder, file), { timeout: BUSY_MS });
   database.pragma('journal_mode = WAL');
   database.exec(TABLES);
   const time = (): string => new Date(now()).toISOString();

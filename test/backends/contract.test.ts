@@ -394,16 +394,16 @@ describe('a reply that breaks the contract', () => {
       yield* replies as Reply[];
     }, capabilities);
   test.each<[string, readonly object[], Partial<Capabilities>, RegExp]>([
-    ['none to some sample', [first], {}, /gave no reply to sample 0 of prompt b/],
+    ['none to some sample', [first], {}, /returned no reply to sample 0 of prompt b/],
     [
       'two to one sample',
       [first, first],
       {},
-      /answered sample 0 of prompt 0, which was not asked for or had its reply/,
+      /returned a reply to sample 0 of prompt 0, which was not requested or was answered before/,
     ],
     ['to a prompt that was not asked', [{ ...first, promptIndex: 9 }], {}, /sample 0 of prompt 9/],
     ['without text', [{ ...first, text: undefined }], {}, /prompt a without text/],
-    ['without its end', [{ ...first, finish: undefined }], {}, /does not say how it ended/],
+    ['without its end', [{ ...first, finish: undefined }], {}, /without a valid finish reason/],
     ['without promised ids', [first], { tokenIds: true }, /without token ids/],
     [
       'with lists in place of ids',
@@ -415,10 +415,10 @@ describe('a reply that breaks the contract', () => {
       'with a log-probability too few',
       [{ ...first, ...ids, logprobs: Float32Array.of(-1), sampledLogprobs: new Float32Array(0) }],
       { tokenIds: true, logprobs: true },
-      /without a log-probability of each token/,
+      /without one log-probability per token/,
     ],
-    ['of another seed', [{ ...first, seed: 8n }], { seeds: true }, /of another seed/],
-    ['that does not say its adapter', [first], { adapters: true }, /of another adapter/],
+    ['of another seed', [{ ...first, seed: 8n }], { seeds: true }, /with a different seed/],
+    ['that does not say its adapter', [first], { adapters: true }, /from a different adapter/],
   ])('%s', async (_, replies, capabilities, message) => {
     await expect(all(yielding(replies, capabilities))).rejects.toThrow(
       code('BACKEND_REPLY_INVALID', message) as never,
@@ -605,7 +605,7 @@ describe('a recording', () => {
     await expect(texts(two, { prompts: [{ ...prompts[0]!, id: 'r' }] })).rejects.toThrow(
       code(
         'RECORDING_INCOMPLETE',
-        /lacks 1 of 1 replies, the first of them sample 0 of prompt r$/,
+        /is missing 1 of 1 replies, first of all sample 0 of prompt r$/,
       ) as never,
     );
     expect(await texts(record(line({ id: 'another' })), { prompts })).toEqual(['a', 'a']);
@@ -643,9 +643,9 @@ describe('a recording', () => {
     [
       'two replies to one sample',
       [of('a', { sampleIndex: 0 }), of('a', { sampleIndex: 0, text: 'b' })],
-      /line 2: another reply to sample 0/,
+      /line 2: sample 0 of this prompt already has a different reply/,
     ],
-    ['nothing at all', [''], /replies\.jsonl holds no reply/],
+    ['nothing at all', [''], /replies\.jsonl contains no replies/],
   ])('%s is RECORDING_INVALID', async (_, lines, message) => {
     await expect(recordedBackend(record(...lines))).rejects.toThrow(
       code('RECORDING_INVALID', message) as never,

@@ -58,10 +58,10 @@ test('misspelt commands, actions, options and choices name the nearest; no error
       /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m,
     ],
     [['run', '--iterations', 'abc'], /^--iterations takes a number, not abc$/m],
-    [['run', '--rollouts', '0'], /^--rollouts: takes at least 1, not 0$/m],
+    [['run', '--rollouts', '0'], /^--rollouts: must be at least 1, not 0$/m],
     [
       ['run', '--top-p', '1.5', '--rank', '2.5'],
-      /^--top-p: takes at most 1, not 1\.5\n--rank: takes a whole number, not 2\.5$/m,
+      /^--top-p: must be at most 1, not 1\.5\n--rank: must be a whole number, not 2\.5$/m,
     ],
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
     [
@@ -117,7 +117,7 @@ test('the remedy for a context that is too small is a larger one only where the 
     /--context\) of at least 1100: it was trained for 4096/,
   );
   expect(remedy(long, { contextTokens: 4096, trainedContext: 1024 })).toMatch(
-    /trained for 1024 tokens, and a larger context does not help/,
+    /trained for 1024 tokens, so a larger context does not help/,
   );
   expect(
     remedy(long.replace('1100', '9000'), { contextTokens: 1024, trainedContext: 4096 }),
@@ -141,7 +141,7 @@ test('the remedy for a missing addon is a command that can be typed where the pa
   const published = mkdtempSync(path.join(tmpdir(), 'isopro-published-'));
   mkdirSync(path.join(published, 'prebuilds', 'plan9-mips'), { recursive: true });
   expect(missingAddonRemedy(published, false)).toMatch(
-    /holds an addon for plan9-mips and this is .*: install from a clone/,
+    /has an addon for plan9-mips, but this machine is .*Install from a clone/,
   );
   rmSync(published, { recursive: true });
 });
@@ -194,7 +194,7 @@ test('a key of a request that is none says where it belongs, or names the neares
     'request.sampling: there is no "temprature"; did you mean temperature?',
   );
   expect(batch({ zzzz: 0 })).toBe('request: there is no "zzzz"');
-  expect(batch({ maxTokens: 0 })).toBe('request.maxTokens: takes at least 1, not 0');
+  expect(batch({ maxTokens: 0 })).toBe('request.maxTokens: must be at least 1, not 0');
   expect(said(() => checkRequest({ prompts: ['x'], temperature: 0 } as never))).toMatch(
     /; it belongs in sampling/,
   );

@@ -90,7 +90,7 @@ describe('a caller', () => {
       'a token that is none',
       ['a', [99_999]],
       'INVALID_ARGUMENT',
-      'texts.1: there is no token 99999',
+      'texts.1: token 99999 is outside the vocabulary',
     ],
     ['no tokens', [[]], 'INVALID_ARGUMENT', 'texts.0: '],
     ['a text that is too long', ['a', 'long '.repeat(100)], 'CONTEXT_OVERFLOW', 'texts.1: '],

@@ -387,116 +387,120 @@ describe('bounds of integers', () => {
   });
 });
 
-describe('what a grammar cannot keep is refused by name', () => {
+describe('what a grammar cannot enforce is refused by name', () => {
   const within = (property: object): object => ({ type: 'object', properties: { age: property } });
   test.each([
     [
       'minimum',
       within({ type: 'number', minimum: 0 }),
-      '#/properties/age: a grammar cannot keep "minimum" of a "number"',
+      '#/properties/age: a grammar cannot enforce "minimum" of a "number"',
     ],
     [
       'maximum',
       within({ type: ['integer', 'number'], maximum: 9 }),
-      '#/properties/age: a grammar cannot keep "maximum" of a "number"',
+      '#/properties/age: a grammar cannot enforce "maximum" of a "number"',
     ],
     [
       'exclusiveMinimum',
       { exclusiveMinimum: 0 },
-      'a grammar cannot keep "exclusiveMinimum" of a "number"',
+      'a grammar cannot enforce "exclusiveMinimum" of a "number"',
     ],
     [
       'a bound of 16 digits',
       { type: 'integer', maximum: 1e15 },
-      'a grammar cannot keep "maximum" beyond 999999999999999',
+      'a grammar cannot enforce "maximum" beyond 999999999999999',
     ],
     ['a bound that is none', { type: 'integer', minimum: '3' }, '"minimum" is not a number'],
     [
       'bounds with nothing between',
       { type: 'integer', exclusiveMinimum: 3, maximum: 3.5 },
-      'no whole number lies between the bounds',
+      'there is no integer between the bounds',
     ],
-    ['multipleOf', { multipleOf: 2 }, 'a grammar cannot keep "multipleOf"'],
+    ['multipleOf', { multipleOf: 2 }, 'a grammar cannot enforce "multipleOf"'],
     [
       'pattern',
       within({ type: 'string', pattern: '^a' }),
-      '#/properties/age: a grammar cannot keep "pattern"',
+      '#/properties/age: a grammar cannot enforce "pattern"',
     ],
     [
       'allOf of what cannot hold at once',
       { allOf: [{ type: 'string' }, { type: 'null' }] },
-      '#: a grammar cannot keep "type" beside "allOf"',
+      '#: a grammar cannot enforce "type" beside "allOf"',
     ],
     ['an empty allOf', { allOf: [] }, '#: "allOf" is not a list of schemas'],
-    ['not', { not: {} }, 'a grammar cannot keep "not"'],
+    ['not', { not: {} }, 'a grammar cannot enforce "not"'],
     // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema, which nobody awaits
-    ['if', { if: {}, then: {} }, 'a grammar cannot keep "if"'],
+    ['if', { if: {}, then: {} }, 'a grammar cannot enforce "if"'],
     [
       'patternProperties',
       { type: 'object', patternProperties: { '^a': {} } },
-      'a grammar cannot keep "patternProperties"',
+      'a grammar cannot enforce "patternProperties"',
     ],
     [
       'propertyNames',
       { type: 'object', propertyNames: { pattern: 'a' } },
-      'a grammar cannot keep "propertyNames"',
+      'a grammar cannot enforce "propertyNames"',
     ],
     [
       'dependentRequired',
       { dependentRequired: { a: ['b'] } },
-      'a grammar cannot keep "dependentRequired"',
+      'a grammar cannot enforce "dependentRequired"',
     ],
     [
       'unevaluatedProperties',
       { unevaluatedProperties: false },
-      'a grammar cannot keep "unevaluatedProperties"',
+      'a grammar cannot enforce "unevaluatedProperties"',
     ],
-    ['contains', { contains: {} }, 'a grammar cannot keep "contains"'],
-    ['uniqueItems', { type: 'array', uniqueItems: true }, 'a grammar cannot keep "uniqueItems"'],
-    ['a misspelt keyword', { type: 'string', maxLenght: 3 }, 'a grammar cannot keep "maxLenght"'],
-    ['a format', { type: 'string', format: 'email' }, 'a grammar cannot keep "format" "email"'],
+    ['contains', { contains: {} }, 'a grammar cannot enforce "contains"'],
+    ['uniqueItems', { type: 'array', uniqueItems: true }, 'a grammar cannot enforce "uniqueItems"'],
+    [
+      'a misspelt keyword',
+      { type: 'string', maxLenght: 3 },
+      'a grammar cannot enforce "maxLenght"',
+    ],
+    ['a format', { type: 'string', format: 'email' }, 'a grammar cannot enforce "format" "email"'],
     [
       'a format and its pattern',
       { type: 'string', format: 'email', pattern: '@' },
-      'a grammar cannot keep "format" "email"',
+      'a grammar cannot enforce "format" "email"',
     ],
     [
       'a format with a length',
       { format: 'date', minLength: 3 },
-      '"minLength" and "maxLength" beside "format"',
+      '"minLength" and "maxLength" together with "format"',
     ],
     [
       'a remote $ref',
       { $ref: 'https://example.org/schema' },
-      'a grammar cannot keep "$ref" "https://example.org/schema"',
+      'a grammar cannot enforce "$ref" "https://example.org/schema"',
     ],
-    ['an anchor', { $ref: '#name' }, 'a grammar cannot keep "$ref" "#name"'],
-    ['$dynamicRef', { $dynamicRef: '#node' }, 'a grammar cannot keep "$dynamicRef"'],
+    ['an anchor', { $ref: '#name' }, 'a grammar cannot enforce "$ref" "#name"'],
+    ['$dynamicRef', { $dynamicRef: '#node' }, 'a grammar cannot enforce "$dynamicRef"'],
     [
       'a $ref to nothing',
       within({ $ref: '#/$defs/missing' }),
       '#/properties/age: "$ref" "#/$defs/missing" points to nothing',
     ],
     ['a $ref into a prototype', { $ref: '#/__proto__' }, 'points to nothing'],
-    ['a $ref that is no text', { $ref: 1 }, 'a grammar cannot keep "$ref" 1'],
-    ['a $ref with bad escapes', { $ref: '#/%E0%' }, 'is not well-formed'],
+    ['a $ref that is no text', { $ref: 1 }, 'a grammar cannot enforce "$ref" 1'],
+    ['a $ref with bad escapes', { $ref: '#/%E0%' }, 'is malformed'],
     [
       'what stands beside a $ref',
       { $ref: '#/$defs/a', pattern: 'b', $defs: { a: { type: 'string', pattern: 'a' } } },
-      'cannot keep "pattern" beside "$ref"',
+      'cannot enforce "pattern" together with "$ref"',
     ],
     [
       'anyOf beside oneOf',
       { anyOf: [{ type: 'string' }], oneOf: [{ type: 'null' }] },
-      'cannot keep "oneOf" beside "anyOf"',
+      'cannot enforce "oneOf" together with "anyOf"',
     ],
     [
       'what stands beside enum',
       { enum: ['a'], maxLength: 1 },
-      'cannot keep "maxLength" beside "enum"',
+      'cannot enforce "maxLength" together with "enum"',
     ],
-    ['an inner $id', within({ $id: 'x', type: 'null' }), 'cannot keep "$id" within a schema'],
-    ['an unknown type', within({ type: 'str' }), '#/properties/age: there is no "type" "str"'],
+    ['an inner $id', within({ $id: 'x', type: 'null' }), 'cannot enforce "$id" within a schema'],
+    ['an unknown type', within({ type: 'str' }), '#/properties/age: unknown "type" "str"'],
     ['no type', { type: [] }, '"type" is empty'],
     ['an empty enum', { enum: [] }, '"enum" is empty'],
     ['an enum of other types', { type: 'string', enum: [1] }, 'no value of "enum" has the "type"'],
@@ -527,31 +531,27 @@ describe('what a grammar cannot keep is refused by name', () => {
       'alternatives 0 and 1 may have a value in common',
     ],
     ['false', within({ anyOf: [false] }), '#/properties/age/anyOf/0: false allows no value'],
-    ['what is no schema', within(3 as unknown as object), '#/properties/age: this is not a schema'],
-    [
-      'items as a list of no schemas',
-      { type: 'array', items: [3] },
-      '#/items/0: this is not a schema',
-    ],
+    ['what is no schema', within(3 as unknown as object), '#/properties/age: not a schema'],
+    ['items as a list of no schemas', { type: 'array', items: [3] }, '#/items/0: not a schema'],
     [
       'two lists of items',
       { items: [{}], prefixItems: [{}] },
-      'cannot keep "prefixItems" beside a list of "items"',
+      'cannot enforce "prefixItems" together with a list of "items"',
     ],
     ['a count below 0', { minItems: -1 }, '"minItems" is not a whole number'],
     ['a count that is no number', { maxLength: '3' }, '"maxLength" is not a whole number'],
-    ['a count beyond any use', { maxLength: 1e6 }, 'cannot keep "maxLength" above 10000'],
+    ['a count beyond any use', { maxLength: 1e6 }, 'cannot enforce "maxLength" above 10000'],
     ['counts that cross', { minLength: 3, maxLength: 2 }, '"maxLength" is below "minLength"'],
     [
       'more items than there may be',
       { prefixItems: [{}], items: false, minItems: 2 },
-      '"minItems" exceeds the items that are allowed',
+      '"minItems" exceeds the number of items that are allowed',
     ],
-    ['minProperties', { type: 'object', minProperties: 1 }, 'cannot keep "minProperties"'],
+    ['minProperties', { type: 'object', minProperties: 1 }, 'cannot enforce "minProperties"'],
     [
       'maxProperties',
       { type: 'object', properties: { a: true, b: true }, maxProperties: 1 },
-      'cannot keep "maxProperties"',
+      'cannot enforce "maxProperties"',
     ],
     [
       'a required name that is not allowed',
@@ -566,7 +566,7 @@ describe('what a grammar cannot keep is refused by name', () => {
     [
       'a name too long to be kept apart',
       { properties: { ['a'.repeat(600)]: true }, additionalProperties: true },
-      'beside a name of more than 500 characters',
+      'together with a name of more than 500 characters',
     ],
     ['recursion on the spot', { $ref: '#' }, '#: the recursion leads back to the same value'],
     [
@@ -574,7 +574,7 @@ describe('what a grammar cannot keep is refused by name', () => {
       { anyOf: [{ type: 'null' }, { $ref: '#' }] },
       '#: the recursion leads back to the same value',
     ],
-    ['recursion in what is required', within({ $ref: '#' }), '#: the recursion has no end'],
+    ['recursion in what is required', within({ $ref: '#' }), '#: the recursion never ends'],
     [
       'mutual recursion',
       {
@@ -584,9 +584,9 @@ describe('what a grammar cannot keep is refused by name', () => {
           b: { $ref: '#/$defs/a' },
         },
       },
-      'the recursion has no end',
+      'the recursion never ends',
     ],
-    ['a list', [{}], '#: this is not a schema'],
+    ['a list', [{}], '#: not a schema'],
   ])('%s', (_name, schema, message) => {
     expect(() => grammarOfJsonSchema(schema)).toThrow(
       expect.objectContaining({

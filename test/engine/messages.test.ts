@@ -62,7 +62,7 @@ describe('contents', () => {
         content: [{ type: 'text', text: 'a' }, part],
       });
       expect(JSON.stringify(error!.issues)).toContain(
-        `${type} is not read: the models here read only text`,
+        `${type} is not supported: these models read only text`,
       );
     }
   });
@@ -304,8 +304,8 @@ test('a file of prompts has them, and null for what a line leaves out', async ()
   };
   await expect(
     refused({ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }),
-  ).rejects.toThrow('line 2: messages: 0: content: 0: image_url is not read');
+  ).rejects.toThrow('line 2: messages: 0: content: 0: image_url is not supported');
   await expect(refused({ messages: [{ role: 'user', content: 5 }] })).rejects.toThrow(
-    'line 2: messages: 0: content: takes a text or a list, not 5',
+    'line 2: messages: 0: content: must be a string or a list, not 5',
   );
 });

@@ -3,7 +3,8 @@ import { infillTokens } from '../../src/engine/infill.js';
 import { loadModel } from '../../src/engine/model.js';
 import { PromptRenderer, type PromptVocabulary } from '../../src/engine/prompt-renderer.js';
 import { Random } from '../../src/random.js';
-import { uint32, writeAtomically } from '../../src/embedded/gguf.js';
+import { uint32 } from '../../src/embedded/gguf.js';
+import { writeAtomically } from '../models/write-atomically.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 import { syntheticModel } from './fixtures.js';
 
@@ -275,7 +276,7 @@ describe('the prompt renderer', () => {
     );
     await expect(rendered).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: expect.stringContaining('nest deeper'),
+      message: expect.stringContaining('nested more than 500 levels'),
     });
   });
 

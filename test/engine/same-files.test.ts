@@ -9,7 +9,8 @@ import path from 'node:path';
 import { inspectModel } from '../../src/engine/inspect.js';
 import { loadModel } from '../../src/engine/model.js';
 import { createTrainer } from '../../src/engine/trainer.js';
-import { writeAtomically, type MetadataEntry } from '../../src/embedded/gguf.js';
+import type { MetadataEntry } from '../../src/embedded/gguf.js';
+import { writeAtomically } from '../models/write-atomically.js';
 import { encodeModel, synthesizeModel, type SyntheticModel } from '../models/synthetic.js';
 
 let folder: string;

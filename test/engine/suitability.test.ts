@@ -73,7 +73,7 @@ test.each([
     'a template without system messages',
     { ...END, 'tokenizer.chat_template': NO_SYSTEM },
     {},
-    /put them into the question/,
+    /put their text into the question/,
   ],
   ['no end token', { 'tokenizer.chat_template': TEMPLATE }, {}, /names no end token/],
   [
@@ -103,6 +103,6 @@ test('what a template uses and is not supported is listed, whether a question re
   expect(chat.problem).toContain('the method "encode"');
   expect(cautions).toContainEqual(
     'messages: the chat template uses the filter "groupby", the test "escaped", the statement "include", the method "encode", ' +
-      'and a prompt that reaches what is not supported is refused',
+      'which is not supported; a prompt that needs it is refused',
   );
 });

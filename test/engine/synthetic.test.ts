@@ -11,7 +11,7 @@ import {
 } from 'node-llama-cpp';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { planTensors } from '../../src/embedded/architecture.js';
-import { writeAtomically } from '../../src/embedded/gguf.js';
+import { writeAtomically } from '../models/write-atomically.js';
 import { fromHalf, toHalf, type TensorType } from '../models/quantise.js';
 import { q4KMType, shapeFile, SHAPES } from '../models/shapes.js';
 import {

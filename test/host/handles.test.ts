@@ -6,7 +6,8 @@ import { totalmem } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
-import { text, uint32, writeAtomically, type MetadataEntry } from '../../src/embedded/gguf.js';
+import { text, uint32, type MetadataEntry } from '../../src/embedded/gguf.js';
+import { writeAtomically } from '../models/write-atomically.js';
 import {
   loadModel,
   ModelHost,
@@ -21,7 +22,9 @@ describe('the memory of a model is known before it is loaded', () => {
   async function needed(of: string, options: HostLoadOptions = {}): Promise<number> {
     await using host = new ModelHost({ memoryBytes: 1 });
     const refusal = (await host.load(of, options).catch((error: unknown) => error)) as Error;
-    const [, bytes] = /^\S+ needs (\d+) bytes; of the host's 1, 1 are free$/.exec(refusal.message)!;
+    const [, bytes] = /^\S+ needs (\d+) bytes, but only 1 of the host's 1 bytes are free$/.exec(
+      refusal.message,
+    )!;
     return Number(bytes);
   }
   /** Of keys and values in f16. */
@@ -204,7 +207,7 @@ describe('handles', () => {
         {
           reason: {
             code: 'OBJECT_DISPOSED',
-            message: 'the model was disposed of while the request ran',
+            message: 'the model was disposed while the request was running',
           },
         },
       ]);
@@ -261,7 +264,7 @@ test('an adapter without room is refused, or waits until another one goes; a cal
   const first = await model.loadAdapter(files[0]!);
   await expect(model.loadAdapter(files[1]!)).rejects.toMatchObject({
     code: 'OUT_OF_MEMORY',
-    message: `the adapter room-21.gguf needs ${both - before} bytes; of the host's ${both}, 0 are free`,
+    message: `the adapter room-21.gguf needs ${both - before} bytes, but only 0 of the host's ${both} bytes are free`,
   });
   const controller = new AbortController();
   const waits = { whenFull: 'wait', signal: controller.signal } as const;

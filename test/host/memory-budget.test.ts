@@ -22,7 +22,7 @@ test('refuses with the figures what has no room, and at once what never will', a
   await budget.take(70, options('one'));
   const refused = expect.objectContaining({
     code: 'OUT_OF_MEMORY',
-    message: "two needs 31 bytes; of the host's 100, 30 are free",
+    message: "two needs 31 bytes, but only 30 of the host's 100 bytes are free",
   });
   await expect(budget.take(31, options('two'))).rejects.toEqual(refused);
   await expect(budget.take(101, options('three', true))).rejects.toMatchObject({
@@ -81,7 +81,8 @@ test('all of it is given to one or to several, to the last byte; who was let in 
   expect([budget.used, budget.waiting]).toEqual([100, 1]);
   const refused = budget.take(1, options('hasty'));
   await expect(refused).rejects.toMatchObject({
-    message: "hasty needs 1 bytes; of the host's 100, 0 are free, and 1 others wait",
+    message:
+      "hasty needs 1 bytes, but only 0 of the host's 100 bytes are free, and 1 other load is waiting",
   });
   controller.abort(); // of those who were let in nothing is taken away
   await expect(waiting[2]).rejects.toMatchObject({ code: 'ABORTED' });

@@ -171,14 +171,14 @@ describe('what a caller writes and gets', () => {
     const said = (reply: Promise<unknown>): Promise<string> =>
       reply.then(String, ({ message }: Error) => message);
     const prompt = 'Name a river.' as never;
-    expect(await said(model.generate(prompt))).toBe("request: takes an object: { prompt: '…' }");
-    expect(await said(streamed(model, prompt))).toBe("request: takes an object: { prompt: '…' }");
+    expect(await said(model.generate(prompt))).toBe("request: must be an object: { prompt: '…' }");
+    expect(await said(streamed(model, prompt))).toBe("request: must be an object: { prompt: '…' }");
     expect(await said(alone.generate(prompt).next())).toBe(
-      "request: takes an object: { prompts: ['…'] }",
+      "request: must be an object: { prompts: ['…'] }",
     );
     const nested = { prompt: { messages: [{ role: 'user', content: 'a' }] } } as never;
     const inItsPlace =
-      'takes a text, which the user says; messages, text and tokenIds stand in its place';
+      'must be a string, the user message; use messages, text or tokenIds for other prompts';
     expect(await said(model.generate(nested))).toBe(`request.prompt: ${inItsPlace}`);
     expect(await said(alone.generate({ prompts: [nested] }).next())).toBe(
       `request.prompts.0.prompt: ${inItsPlace}`,

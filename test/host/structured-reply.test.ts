@@ -52,13 +52,13 @@ test('what no grammar keeps is told with its place and what to do', () => {
   const ofPlace = wrong(place);
   expect(ofPlace.message).toContain('at #/properties/a/prefixItems/1: BigInt cannot');
   expect(ofPlace.remedy).toContain('.refine()');
-  expect(wrong(z.bigint()).message).toMatch(/has no JSON Schema: BigInt cannot/);
+  expect(wrong(z.bigint()).message).toMatch(/cannot be converted to JSON Schema: BigInt cannot/);
   expect(wrong(z.string().regex(/^a+$/)).remedy).toContain('.refine()');
   expect(wrong(z.object({ a: z.int(), b: z.boolean() })).message).toBe('taken');
 });
 
 test('a reply that is cut off is shown, of more than 200 characters its end', async () => {
-  const cut = 'the reply ended after 7 tokens and is no whole value of the schema: ';
+  const cut = 'the reply ended after 7 tokens and is not a complete value of the schema: ';
   const [short, long] = [`"${'a'.repeat(199)}`, `"b${'a'.repeat(199)}`];
   expect(await refused(z.string(), short)).toBe(`REPLY_INVALID ${cut}${JSON.stringify(short)}`);
   const end = JSON.stringify(`…${long.slice(1)}`);
@@ -68,7 +68,7 @@ test('a reply that is cut off is shown, of more than 200 characters its end', as
 test('each rule that a reply breaks is told with its place', async () => {
   const schema = z.object({ a: z.number().refine((a) => a > 3, 'too small'), b: z.array(z.int()) });
   expect(await refused(schema, '{"a":1,"b":[1,1.5]}')).toMatch(
-    /^REPLY_INVALID the reply breaks a rule of the schema: a: too small; b: 1: .*int.*; it was "\{/,
+    /^REPLY_INVALID the reply violates the schema: a: too small; b: 1: .*int.*; the reply was "\{/,
   );
   const later = z.string().refine(async (text) => text === 'yes', 'not yes');
   expect(await refused(later, '"no"')).toContain('not yes; it was');

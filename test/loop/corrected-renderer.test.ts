@@ -85,7 +85,7 @@ test.each(Object.entries(CORRECTED).map(([what, template], i) => [what, template
     const { verdict, failure, notVerified, steps } = await judged(name);
     expect([verdict, failure]).toEqual(['not_verified', null]);
     expect(notVerified.join('\n')).toMatch(
-      /the renderer of isopro-native before it was corrected \([0-9a-f]{12}…\)/,
+      /an earlier version of isopro-native \([0-9a-f]{12}…\), which has since been corrected/,
     );
     expect(
       steps.filter(({ status }) => status === 'skipped').map(({ name: step }) => step),
@@ -138,7 +138,7 @@ test('an interrupted run of before is refused by name, and goes on where nothing
   jest.restoreAllMocks();
   await expect(run(settings, { out: file('interrupted') })).rejects.toMatchObject({
     code: 'RUN_DIFFERS',
-    message: expect.stringMatching(/before it was corrected \([0-9a-f]{12}…\)/),
+    message: expect.stringMatching(/an earlier version of isopro-native \([0-9a-f]{12}…\)/),
     remedy: expect.stringContaining('Start again in another folder with --out'),
   });
   renderAsBefore();

@@ -14,7 +14,7 @@ import { LogReader } from '../../src/log/read.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { readResult, type RunResult } from '../../src/training/result.js';
 import { run } from '../../src/training/loop.js';
-import { writeAtomically } from '../../src/embedded/gguf.js';
+import { writeAtomically } from '../models/write-atomically.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';

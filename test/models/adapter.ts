@@ -5,14 +5,8 @@
 import { join } from 'node:path';
 import { deriveSeed, Random } from '../../src/random.js';
 import { planTensors, type ModelShape } from '../../src/embedded/architecture.js';
-import {
-  bool,
-  float32,
-  layOut,
-  text,
-  writeAtomically,
-  type MetadataEntry,
-} from '../../src/embedded/gguf.js';
+import { bool, float32, layOut, text, type MetadataEntry } from '../../src/embedded/gguf.js';
+import { writeAtomically } from './write-atomically.js';
 import { BLOCK_FORMATS, quantise } from './quantise.js';
 import { encodeModel, writeSyntheticModel, type SyntheticModel } from './synthetic.js';
 

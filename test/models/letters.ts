@@ -6,7 +6,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { encodeModel, synthesizeModel } from './synthetic.js';
-import { writeAtomically } from '../../src/embedded/gguf.js';
+import { writeAtomically } from './write-atomically.js';
 import { createTrainer, loadModel, type TrainSequence } from '../../src/index.js';
 
 export const LETTERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const;

@@ -13,14 +13,8 @@ import {
   type ModelShape,
   type TensorPlan,
 } from '../../src/embedded/architecture.js';
-import {
-  alignUp,
-  DEFAULT_ALIGNMENT,
-  encodeHeader,
-  layOut,
-  text,
-  writeAtomically,
-} from '../../src/embedded/gguf.js';
+import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text } from '../../src/embedded/gguf.js';
+import { writeAtomically } from './write-atomically.js';
 import { BLOCK_FORMATS, quantise, tensorBytes, type TensorType } from './quantise.js';
 import { matrixDeviation, normalTable, vectorElement } from './synthetic.js';
 import { byteLevelVocabulary, CHATML_TEMPLATE } from './vocabulary.js';

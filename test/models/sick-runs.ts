@@ -4,7 +4,7 @@ import { synthesizeAdapter } from './adapter.js';
 import type { MonitoredRunOptions } from './monitored-run.js';
 import { TINY } from './monitored-run.js';
 import { encodeModel, synthesizeModel, writeSyntheticModel } from './synthetic.js';
-import { writeAtomically } from '../../src/embedded/gguf.js';
+import { writeAtomically } from './write-atomically.js';
 import type { RuleId } from '../../src/monitor/rules.js';
 
 export interface SickRun {

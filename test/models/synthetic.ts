@@ -18,10 +18,10 @@ import {
   encodeHeader,
   layOut,
   text,
-  writeAtomically,
   type MetadataEntry,
   type TensorInfo,
 } from '../../src/embedded/gguf.js';
+import { writeAtomically } from './write-atomically.js';
 import { BLOCK_FORMATS, quantise, type TensorType } from './quantise.js';
 import {
   byteLevelVocabulary,

@@ -5,14 +5,8 @@
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { planTensors, hyperParameters } from '../../src/embedded/architecture.js';
-import {
-  alignUp,
-  DEFAULT_ALIGNMENT,
-  encodeHeader,
-  layOut,
-  text,
-  writeAtomically,
-} from '../../src/embedded/gguf.js';
+import { alignUp, DEFAULT_ALIGNMENT, encodeHeader, layOut, text } from '../../src/embedded/gguf.js';
+import { writeAtomically } from './write-atomically.js';
 import { drawExample } from '../../src/embedded/corpus.js';
 import { followHeuristic, type HeuristicName } from '../../src/embedded/heuristics.js';
 import { SHAPE } from '../../src/embedded/initial-model.js';

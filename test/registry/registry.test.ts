@@ -360,7 +360,9 @@ describe('resolve (A8)', () => {
       expect(found).toHaveProperty(
         'message',
         expect.stringMatching(
-          remedy === undefined ? /and the model's is cccc/ : /before it was corrected/,
+          remedy === undefined
+            ? /but the model's renderer is cccc/
+            : /which has since been corrected/,
         ),
       );
       expect((found as { remedy?: string }).remedy).toBe(remedy);

@@ -139,9 +139,9 @@ describe('names in the folder of a stranger', () => {
     ];
     for (const { code, stderr } of await Promise.all(commands.map((args) => runCli(args, env)))) {
       expect(stderr).toMatch(
-        /^error MODEL_NOT_FOUND: the model .*, which the folder names, is not on this machine/,
+        /^error MODEL_NOT_FOUND: the folder refers to the model .*, which is not on this machine/,
       );
-      expect(stderr.replaceAll(/\s+/g, ' ')).toContain('name it with --model');
+      expect(stderr.replaceAll(/\s+/g, ' ')).toContain('pass it with --model');
       expect(code).toBe(1);
     }
     expect(asked).toEqual([]);

@@ -114,7 +114,7 @@ describe('embeddings of token ids', () => {
       [[1, 2], [340]],
       'input[1]: there is no token 340 in a vocabulary of 340',
     ],
-    ['one below', [-1], 'input[0]: takes at least 0, not -1'],
+    ['one below', [-1], 'input[0]: must be at least 0, not -1'],
     [
       'more than the context',
       Array(600).fill(1),
@@ -344,11 +344,11 @@ test('stream_options without a stream are refused, as OpenAI does', async () => 
 test.each([
   [
     { type: 'web_search_call', id: 'a' },
-    'input[0].type: takes "message", "function_call", "function_call_output", "reasoning" or "item_reference", not "web_search_call"',
+    'input[0].type: must be "message", "function_call", "function_call_output", "reasoning" or "item_reference", not "web_search_call"',
   ],
   [
     { role: 'tool', content: 'x' },
-    'input[0].role: takes "user", "system", "developer" or "assistant", not "tool"',
+    'input[0].role: must be "user", "system", "developer" or "assistant", not "tool"',
   ],
 ])(
   'an item of a response that is none of those that there are is told them: %j',

@@ -103,7 +103,10 @@ test('what is refused names the member, and the body as a whole is none', () => 
 
 test('a message in the place of a member does not compile', () => {
   // @ts-expect-error
-  const refused = [invalid('seed: takes a number', 'seed'), unsupported('echo: not here', 'echo')];
+  const refused = [
+    invalid('seed: must be a number', 'seed'),
+    unsupported('echo: not here', 'echo'),
+  ];
   expect(refused).toHaveLength(2);
 });
 
@@ -147,10 +150,10 @@ describe('what a schema finds wrong', () => {
   });
   const long = 'x'.repeat(101);
   test.each<[unknown, unknown[]]>([
-    [7, [null, 'invalid_value', 'the body: takes an object, not 7']],
+    [7, [null, 'invalid_value', 'the body: must be an object, not 7']],
     [
       { messages: [{ role: 'a' }, { role: 7 }] },
-      ['messages[1].role', 'invalid_value', 'messages[1].role: takes a text, not 7'],
+      ['messages[1].role', 'invalid_value', 'messages[1].role: must be a string, not 7'],
     ],
     [
       { messages: [{ role: 'a', rule: 7 }] },
@@ -166,13 +169,13 @@ describe('what a schema finds wrong', () => {
       [
         `tools.${long.slice(1)}`,
         'invalid_value',
-        expect.stringContaining('takes a number, not "x"'),
+        expect.stringContaining('must be a number, not "x"'),
       ],
     ],
     [{ old: 1 }, ['old', 'unsupported_parameter', 'old: not here']],
     [
       { messages: 1, tools: 1, old: 1 },
-      ['messages', 'invalid_value', 'messages: takes a list, not 1'],
+      ['messages', 'invalid_value', 'messages: must be a list, not 1'],
     ],
   ])('%j', (value, told) => {
     const { error } = schema.safeParse(value, { error: plainWords });

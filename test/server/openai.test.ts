@@ -514,18 +514,18 @@ describe('what is none of several forms', () => {
     [
       'chat/completions',
       { ...MODEL, messages: [{ role: 'robot', content: 'x' }] },
-      'messages[0].role: takes "system", "developer", "user", "assistant", "tool" or "function", not "robot"',
+      'messages[0].role: must be "system", "developer", "user", "assistant", "tool" or "function", not "robot"',
     ],
     [
       'chat/completions',
       { ...MODEL, messages: [{ role: 'user', content: 5 }] },
-      'messages[0].content: takes a text or a list, not 5',
+      'messages[0].content: must be a string or a list, not 5',
     ],
-    ['chat/completions', { ...MODEL, ...USER, stop: [1] }, 'stop[0]: takes a text, not 1'],
+    ['chat/completions', { ...MODEL, ...USER, stop: [1] }, 'stop[0]: must be a string, not 1'],
     [
       'chat/completions',
       { ...MODEL, ...USER, tool_choice: 'any' },
-      'tool_choice: takes "none", "auto" or "required", not "any"',
+      'tool_choice: must be "none", "auto" or "required", not "any"',
     ],
     [
       'chat/completions',
@@ -537,9 +537,9 @@ describe('what is none of several forms', () => {
       { ...MODEL, ...USER, max_tokns: 1 },
       'there is no "max_tokns"; did you mean max_tokens?',
     ],
-    ['completions', { ...MODEL }, 'prompt: is missing: a text or a list'],
+    ['completions', { ...MODEL }, 'prompt: is missing: a string or a list'],
     ['completions', { ...MODEL, prompt: [] }, 'prompt: is empty'],
-    ['completions', { ...MODEL, prompt: ['a', 1] }, 'prompt[1]: takes a text, not 1'],
+    ['completions', { ...MODEL, prompt: ['a', 1] }, 'prompt[1]: must be a string, not 1'],
     ['embeddings', { ...MODEL, input: '' }, 'input: an empty text has no embedding'],
     [
       'embeddings',
@@ -549,12 +549,12 @@ describe('what is none of several forms', () => {
     [
       'responses',
       { ...MODEL, input: [{ type: 'function_call', call_id: 'a' }] },
-      'input[0].name: is missing: a text',
+      'input[0].name: is missing: a string',
     ],
     [
       'responses',
       { ...MODEL, input: [{ role: 'user', content: [{ type: 'input_text' }] }] },
-      'input[0].content[0].text: is missing: a text',
+      'input[0].content[0].text: is missing: a string',
     ],
   ])('/v1/%s %j', async (target, body, message) => {
     const { status, body: refused } = await ask(body, `/v1/${target}`);

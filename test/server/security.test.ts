@@ -309,7 +309,7 @@ describe('bodies', () => {
     expect(await said(raw(JSON.stringify({ ...body, n: '3' })))).toEqual([
       400,
       'n',
-      'n: takes a number, not "3"',
+      'n: must be a number, not "3"',
     ]);
     const image = { type: 'image_url', image_url: { url: 'http://127.0.0.1/' } };
     const content = [{ type: 'text', text: 'What is this?' }, image];
@@ -317,7 +317,7 @@ describe('bodies', () => {
       JSON.stringify({ ...body, messages: [{ role: 'user', content }] }),
     );
     expect(refused.error).toMatchObject({
-      message: 'messages[0].content[1]: image_url is not read: the models here read only text',
+      message: 'messages[0].content[1]: image_url is not supported: these models read only text',
       param: 'messages[0].content[1]',
       code: 'unsupported_parameter',
     });

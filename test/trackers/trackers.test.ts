@@ -303,7 +303,7 @@ test('a tracker that cannot write says so once, and the others go on', () => {
   writeFileSync(path.join(blocked, 'mlflow'), 'a file');
   for (const step of [1, 2, 3]) trackers.log(step, { loss: 1 });
   trackers.end('finished');
-  expect(notices).toEqual([expect.stringMatching(/^nothing more is logged to mlflow: /)]);
+  expect(notices).toEqual([expect.stringMatching(/^logging to mlflow stopped: /)]);
   expect(
     readFileSync(path.join(blocked, 'jsonl', 'metrics.jsonl'), 'utf8')
       .trim()

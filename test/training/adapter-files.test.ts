@@ -27,7 +27,8 @@ import {
   type Trainer,
   type TrainSequence,
 } from '../../src/index.js';
-import { arrayOf, writeAtomically } from '../../src/embedded/gguf.js';
+import { arrayOf } from '../../src/embedded/gguf.js';
+import { writeAtomically } from '../models/write-atomically.js';
 import { synthesizeAdapter, writeSyntheticAdapter } from '../models/adapter.js';
 import {
   ARCHITECTURES,

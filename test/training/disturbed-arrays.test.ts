@@ -39,7 +39,7 @@ test('arrays that were taken away before the call are refused by name', async ()
     { batch: [sequence, { ...sequence, labelMask }], name: 'batch.1.labelMask' },
   ];
   for (const { batch, name } of batches) {
-    const message = expect.stringContaining(`${name}: its memory has been transferred away`);
+    const message = expect.stringContaining(`${name}: its buffer was transferred`);
     for (const call of [
       () => trainer.step(batch),
       () => trainer.evaluate(batch),

@@ -116,7 +116,7 @@ describe('a row', () => {
     [
       'an example',
       { prompt: 'hi', completion: 'yes' },
-      'line 1: this is an example, and no preference pair: leave out --objective dpo',
+      'line 1: this is an example, not a preference pair; omit --objective dpo',
     ],
     ['two texts without a prompt', { chosen: 'a', rejected: 'b' }, 'line 1: chosen'],
     [
@@ -137,7 +137,7 @@ describe('a row', () => {
     [
       'two replies',
       { prompt: 'hi', chosen: [yes, yes], rejected: [no] },
-      'line 1: chosen: takes a text or a list of one message',
+      'line 1: chosen: must be a string or a list of one message',
     ],
   ])('that is wrong is named: %s', async (_, row, message) => {
     await expect(read(row)).rejects.toMatchObject({

@@ -128,7 +128,7 @@ test('a remedy changes what the run goes on with: batch, adapter, the iteration 
   });
   expect(restored).toEqual([1, 0]);
   await expect(executor.execute({ op: 'stop', restore: other })).rejects.toThrow(
-    `no state ${other} is kept`,
+    `there is no saved state ${other}`,
   );
 });
 

@@ -118,7 +118,7 @@ describe('what is not to be learned', () => {
         message: expect.stringMatching(
           /^line 2: (its (label|kto_tag) is false|the (row|last message) has weight 0)/,
         ),
-        remedy: expect.stringContaining('Leave such rows out'),
+        remedy: expect.stringContaining('Remove such rows'),
       });
     for (const row of [
       { ...pair, weight },
@@ -130,7 +130,7 @@ describe('what is not to be learned', () => {
       },
     ])
       await expect(tokenisedPairs(linesOf(row), model, 200)).rejects.toThrow(
-        /^line 1: .* has weight 0: it is not to be learned/,
+        /^line 1: .* has weight 0, which excludes it from training/,
       );
   });
 
@@ -197,10 +197,10 @@ describe('what is not to be learned', () => {
       learned([{ prompt: 'good?', answer: 'negative', label: 'False' }]),
     ).rejects.toThrow('label is false');
     await expect(learned([{ messages: [user, { ...said, weight: 0.5 }] }])).rejects.toThrow(
-      'messages: 1: weight: takes 0 or 1, not 0.5',
+      'messages: 1: weight: must be 0 or 1, not 0.5',
     );
     expect((await learned([{ prompt: 'a', completion: 'b', weight: 72 }])).notes).toEqual([
-      'not learned: the members weight (1 row)',
+      'ignored members: weight (1 row)',
     ]);
   });
 });
@@ -256,8 +256,10 @@ describe('members that no form reads', () => {
     ],
     ['beside a text', { text: 'a', images: ['b'] }, 'images (1 row)'],
   ])('%s are named', async (_, row, named) => {
-    const [note] = (await learned([row])).notes.filter((text) => text.startsWith('not learned'));
-    expect(note).toBe(`not learned: the members ${named}`);
+    const [note] = (await learned([row])).notes.filter((text) =>
+      text.startsWith('ignored members'),
+    );
+    expect(note).toBe(`ignored members: ${named}`);
   });
 
   test('are counted by rows, the commonest first; what is empty, and what a row says of itself, is none', async () => {
@@ -275,9 +277,7 @@ describe('members that no form reads', () => {
       },
       { prompt: 'c', completion: 'd', tools, docs: 'e', reasoning: null, functions: {} },
     ];
-    expect((await learned(rows)).notes).toEqual([
-      'not learned: the members tools (2 rows), docs (1 row)',
-    ]);
+    expect((await learned(rows)).notes).toEqual(['ignored members: tools (2 rows), docs (1 row)']);
     const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`m${i}`, 1]));
     expect((await learned([{ ...rows[0], ...many }])).notes[0]).toMatch(
       /m10 \(1 row\) and 19 more$/,
@@ -294,7 +294,7 @@ describe('members that no form reads', () => {
       { prompt: 'hi', chosen: 'yes', rejected: 'no', chosen_rating: 5 },
     ];
     expect((await learned(rows, { objective: 'dpo' })).notes).toEqual([
-      'not learned: the members reasoning (1 row), tools (1 row), chosen_rating (1 row)',
+      'ignored members: reasoning (1 row), tools (1 row), chosen_rating (1 row)',
     ]);
   });
 });
@@ -318,7 +318,7 @@ describe('a text that names control tokens', () => {
       expect(found).toEqual(controls.map(control).filter((id) => id !== model.info.eos));
       const { notes } = await learned([{ text }, { text: 'plain' }]);
       const named = [...new Set(controls)].map((name) => `${name} (1 text)`).join(', ');
-      expect(notes).toEqual([`control tokens in texts are learned as such: ${named}`]);
+      expect(notes).toEqual([`control tokens in texts are trained as control tokens: ${named}`]);
     }
   });
 
@@ -450,7 +450,7 @@ describe('pairs as UltraFeedback has them', () => {
     [
       'another prompt',
       { prompt: 'bye', chosen: [user, said], rejected: [user, no] },
-      'do not have the prompt before their last messages',
+      'do not contain the prompt before their last messages',
     ],
     [
       'two prompts',
@@ -460,7 +460,7 @@ describe('pairs as UltraFeedback has them', () => {
     [
       'one whole and one reply',
       { prompt: 'hi', chosen: 'yes', rejected: [user, no] },
-      'rejected: takes a text or a list of one message',
+      'rejected: must be a string or a list of one message',
     ],
     [
       'a question last',
@@ -484,10 +484,10 @@ describe('pairs as UltraFeedback has them', () => {
       examples: 1,
       leftOut: 2,
       tooLong: 0,
-      notes: ['2 pairs have two equal replies: left out'],
+      notes: ['2 pairs have two identical replies and are skipped'],
     });
     await expect(learned(equal, { objective: 'dpo' })).rejects.toThrow(
-      'all 2 pairs have two replies that are equal',
+      'all 2 pairs have two identical replies',
     );
   });
 });

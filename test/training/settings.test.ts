@@ -85,12 +85,12 @@ const message = (given: unknown): string => {
 };
 
 test.each<[unknown, string]>([
-  [null, 'settings: takes an object, not null'],
-  [[], 'settings: takes an object'],
+  [null, 'settings: must be an object, not null'],
+  [[], 'settings: must be an object'],
   [{ seed: String(2n ** 64n - 1n) }, ''],
   [{ seed: String(2n ** 64n) }, 'seed: expected a number below 2^64'],
   [{ seed: '1'.repeat(21) }, 'seed: expected a whole number of 0 or more'],
-  [{ seed: 1.5 }, 'seed: takes a text, not 1.5'],
+  [{ seed: 1.5 }, 'seed: must be a string, not 1.5'],
   [{ iteration: 3 }, 'iteration: there is no such setting; did you mean iterations?'],
   [
     { sampling: { rolouts: 3 } },
@@ -101,7 +101,7 @@ test.each<[unknown, string]>([
   [{ wholly: 3 }, 'wholly: there is no such setting'],
   [
     { algorithm: { id: 'grp' } },
-    'algorithm.id: takes "rft", "grpo" or "distill", not "grp"; did you mean grpo?',
+    'algorithm.id: must be "rft", "grpo" or "distill", not "grp"; did you mean grpo?',
   ],
   [
     { layers: { choice: 'activaton' } },

@@ -216,7 +216,7 @@ describe('a row', () => {
       message,
     });
     await expect(read('[', '3')).rejects.toMatchObject({
-      message: expect.stringContaining('begins as an array'),
+      message: expect.stringContaining('starts like an array'),
     });
   });
 
@@ -228,9 +228,9 @@ describe('a row', () => {
   });
 
   test.each<[string, unknown, string]>([
-    ['of another form', { question: 'a', answer: 'b' }, 'prompt: is missing: a text$'],
+    ['of another form', { question: 'a', answer: 'b' }, 'prompt: is missing: a string$'],
     ['that is no object', '3', 'expected'],
-    ['that is no JSON', '{', 'is not JSON'],
+    ['that is no JSON', '{', 'not JSON'],
     ['without an answer', { messages: [user] }, "assistant's"],
     [
       'whose last message is not an answer',
@@ -263,15 +263,15 @@ describe('a row', () => {
     [
       'of an image',
       { messages: [{ role: 'user', content: [{ type: 'image_url' }] }, said] },
-      'messages: 0: content: 0: image_url is not read',
+      'messages: 0: content: 0: image_url is not supported',
     ],
     [
       'without a completion',
       { messages: [{ role: 'user' }, said] },
-      'messages: 0: content: is missing: a text or a list$',
+      'messages: 0: content: is missing: a string or a list$',
     ],
-    ['with a number for a prompt', { prompt: 3, answer: 'a' }, 'prompt: takes a text, not 3$'],
-    ['without an output', { instruction: 'a' }, 'output: is missing: a text$'],
+    ['with a number for a prompt', { prompt: 3, answer: 'a' }, 'prompt: must be a string, not 3$'],
+    ['without an output', { instruction: 'a' }, 'output: is missing: a string$'],
     ['of a preference pair', { prompt: 'a', chosen: 'b', rejected: 'c' }, '--objective dpo'],
   ])('%s is refused by its line', async (_name, row, reason) => {
     await expect(read({ text: 'fine' }, '', row)).rejects.toMatchObject({
@@ -304,7 +304,9 @@ test('the share kept apart depends on the examples alone, equal ones stay togeth
   expect(doubled.training.some((each) => held.has(key(each)))).toBe(false);
   expect(splitExamples(all, 0.001, textOf).validation).toHaveLength(1);
   expect(splitExamples(all, 0.999, textOf).training).toHaveLength(1);
-  expect(() => splitExamples([all[0]!, all[0]!], 0.5, textOf)).toThrow('one and the same');
+  expect(() => splitExamples([all[0]!, all[0]!], 0.5, textOf)).toThrow(
+    'all examples are identical',
+  );
 });
 
 describe('answers of one conversation', () => {

@@ -26,7 +26,7 @@ const MOST = 2n ** BigInt(MOST_BITS);
 
 function checkedInteger(value: bigint): bigint {
   if (value > MOST || value < -MOST)
-    throw new TemplateLimit('it makes an integer of more than 4,300 digits');
+    throw new TemplateLimit('it creates an integer of more than 4,300 digits');
   return value;
 }
 
@@ -86,9 +86,9 @@ function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
       return a * b;
     case '**': {
       const power = a ** b;
-      if (a === 0 && b < 0) throw new TemplateError('zero has no negative power');
+      if (a === 0 && b < 0) throw new TemplateError('zero cannot be raised to a negative power');
       if (Number.isNaN(power) && !Number.isNaN(a) && !Number.isNaN(b))
-        throw new TemplateError('a power is not a real number');
+        throw new TemplateError('the result of a power is not a real number');
       return power;
     }
     default:
@@ -130,7 +130,7 @@ function ofIntegers(operator: Operator, left: bigint, right: bigint): Value {
 
 function power(base: bigint, exponent: bigint): Value {
   if (exponent < 0n) {
-    if (base === 0n) throw new TemplateError('zero has no negative power');
+    if (base === 0n) throw new TemplateError('zero cannot be raised to a negative power');
     return Number(base) ** Number(exponent);
   }
   const bits = BigInt((base < 0n ? -base : base).toString(2).length);
@@ -143,7 +143,7 @@ export function negative(value: Value): Value {
   const number = numeric(value);
   if (number !== null) return -number;
   if (value instanceof Undefined) value.fail();
-  throw new TemplateError(`${typeName(value)} has no sign`);
+  throw new TemplateError(`${typeName(value)} cannot have a sign`);
 }
 
 /** `value[at]`; undefined where there is none. */
@@ -163,7 +163,7 @@ export function slice(
     typeof value === 'string' ||
     Array.isArray(value) ||
     (value instanceof Items && (value.kind === 'tuple' || value.kind === 'range'));
-  if (!isSequence) throw new TemplateError(`${typeName(value)} has no slices`);
+  if (!isSequence) throw new TemplateError(`${typeName(value)} cannot be sliced`);
   if (typeof value === 'string') budget.read(value.length);
   const list =
     typeof value === 'string'
@@ -174,7 +174,7 @@ export function slice(
         ? value.members
         : value;
   const by = step == null ? 1 : integerOf(step, 'a step');
-  if (by === 0) throw new TemplateError('a slice has the step 0');
+  if (by === 0) throw new TemplateError('the step of a slice is 0');
   const { length } = list;
   const bound = (given: Value | null | undefined, fallback: number): number => {
     if (given == null) return fallback;
@@ -211,12 +211,10 @@ export function formatted(text: string, values: Value, budget: Budget): string {
       if (flags === undefined || type === undefined)
         throw new NotCovered(`the conversion ${JSON.stringify(whole)} of a format`);
       if (next >= given.length)
-        throw new TemplateError(
-          `${JSON.stringify(text)} asks for more than ${given.length} values`,
-        );
+        throw new TemplateError(`${JSON.stringify(text)} needs more than ${given.length} values`);
       if (Number(width) > WIDEST) throw new TemplateLimit(`a conversion is wider than ${WIDEST}`);
       if (Number(precision ?? 0) > LARGEST_PRECISION)
-        throw new TemplateLimit(`a conversion has more than ${LARGEST_PRECISION} places`);
+        throw new TemplateLimit(`a conversion has more than ${LARGEST_PRECISION} decimal places`);
       const done = converted(given[next++]!, flags, precision, type, budget);
       const padded = flags.includes('-')
         ? done.padEnd(Number(width))
@@ -231,7 +229,7 @@ export function formatted(text: string, values: Value, budget: Budget): string {
     },
   );
   if (next < given.length)
-    throw new TemplateError(`${JSON.stringify(text)} does not ask for ${given.length} values`);
+    throw new TemplateError(`${JSON.stringify(text)} does not use all ${given.length} values`);
   return filled;
 }
 
@@ -249,7 +247,7 @@ function converted(
   if (!'dif'.includes(type)) throw new NotCovered(`the conversion "%${type}" of a format`);
   const number = numeric(value);
   if (number === null)
-    throw new TemplateError(`the conversion "%${type}" takes a number, not ${typeName(value)}`);
+    throw new TemplateError(`the conversion "%${type}" needs a number, not ${typeName(value)}`);
   const text =
     type === 'f'
       ? fixed(Number(number), Number(precision ?? 6))

@@ -69,14 +69,14 @@ export class Budget {
   joined(left: string, right: string): string {
     this.text(Math.min(left.length, right.length));
     if (left.length + right.length > MOST_CHARACTERS)
-      throw new TemplateLimit(`it makes a text of more than ${MOST_CHARACTERS} characters`);
+      throw new TemplateLimit(`it creates a string of more than ${MOST_CHARACTERS} characters`);
     return left + right;
   }
 
   enter(): void {
     this.steps(STEPS_OF_A_NODE);
     if (++this.#depth > DEEPEST)
-      throw new TemplateLimit(`it calls itself, or nests, deeper than ${DEEPEST} levels`);
+      throw new TemplateLimit(`its calls or nesting are more than ${DEEPEST} levels deep`);
   }
 
   leave(): void {

@@ -33,57 +33,30 @@ type Kind =
   | 'other';
 type Node = Statement | Expression;
 
+const COLLECTIONS: readonly Kind[] = ['list', 'dict', 'message', 'messages'];
 /** Written otherwise: `True` was `true`, None was nothing, and lists were JSON. */
-const WRITTEN_OTHERWISE: ReadonlySet<Kind> = new Set([
-  'truth',
-  'none',
-  'list',
-  'dict',
-  'message',
-  'messages',
-]);
-const TEXT_FILTERS = new Set([
-  'trim',
-  'upper',
-  'lower',
-  'capitalize',
-  'title',
-  'replace',
-  'join',
-  'tojson',
-  'indent',
-  'string',
-  'format',
-  'safe',
-  'center',
-]);
-const TEXT_METHODS = new Set([
-  'strip',
-  'lstrip',
-  'rstrip',
-  'upper',
-  'lower',
-  'title',
-  'capitalize',
-  'replace',
-  'join',
-]);
-const LIST_FILTERS = new Set([
-  'list',
-  'sort',
-  'dictsort',
-  'unique',
-  'map',
-  'select',
-  'selectattr',
-  'reject',
-  'rejectattr',
-  'items',
-]);
-const LIST_METHODS = new Set(['split', 'rsplit', 'splitlines', 'items', 'keys', 'values']);
-/** Of what the kind is the kind of the whole. */
-const SAME_KIND_FILTERS = new Set(['reverse']);
-const NUMBERS = new Set(['index', 'index0', 'revindex', 'revindex0', 'length', 'depth', 'depth0']);
+const WRITTEN_OTHERWISE: readonly Kind[] = ['truth', 'none', ...COLLECTIONS];
+
+const kindsBy = (names: Partial<Record<Kind, string>>): ReadonlyMap<string, Kind> =>
+  new Map(
+    Object.entries(names).flatMap(([kind, all]) =>
+      all.split(' ').map((name) => [name, kind as Kind]),
+    ),
+  );
+/** Of what filters, methods and members of `loop` give; others are of another kind. */
+const FILTERS = kindsBy({
+  text: 'trim upper lower capitalize title replace join tojson indent string format center',
+  list: 'list sort dictsort unique map select selectattr reject rejectattr items',
+  number: 'length count int float abs round',
+});
+const METHODS = kindsBy({
+  text: 'strip lstrip rstrip upper lower title capitalize replace join',
+  list: 'split rsplit splitlines items keys values',
+});
+const OF_LOOP = kindsBy({
+  number: 'index index0 revindex revindex0 length depth depth0',
+  truth: 'first last',
+});
 
 /**
  * Whether prompts of this template are other ones than they were.
@@ -194,31 +167,28 @@ class Corrections {
         if (called.kind !== 'attribute')
           return called.kind === 'name' && called.name === 'range' ? ['list'] : ['other'];
         if (/^(is|starts|ends)/.test(called.name)) return ['truth'];
-        return [
-          TEXT_METHODS.has(called.name) ? 'text' : LIST_METHODS.has(called.name) ? 'list' : 'other',
-        ];
+        return [METHODS.get(called.name) ?? 'other'];
       }
       case 'filter': {
         const { name, of } = expression;
-        if (name === 'safe' || SAME_KIND_FILTERS.has(name))
-          return of === null ? ['text'] : this.#kinds(of);
-        if (name === 'default' || name === 'd')
-          return [
-            ...(of === null ? [] : this.#kinds(of)),
-            ...expression.given.positional.slice(0, 1).flatMap((one) => this.#kinds(one)),
-          ];
-        if (name === 'first' || name === 'last')
-          return (of === null ? [] : this.#kinds(of)).map((kind) =>
-            kind === 'messages' ? 'message' : 'other',
-          );
-        if (TEXT_FILTERS.has(name)) return ['text'];
-        return [
-          LIST_FILTERS.has(name)
-            ? 'list'
-            : ['length', 'count', 'int', 'float', 'abs', 'round'].includes(name)
-              ? 'number'
-              : 'other',
-        ];
+        // not of every filter: names that are made of each other are known by who asks first
+        const kinds = (): Kind[] => (of === null ? [] : this.#kinds(of));
+        switch (name) {
+          case 'safe':
+          case 'reverse':
+            return of === null ? ['text'] : kinds();
+          case 'default':
+          case 'd': {
+            const before = kinds();
+            const [otherwise] = expression.given.positional;
+            return otherwise === undefined ? before : [...before, ...this.#kinds(otherwise)];
+          }
+          case 'first':
+          case 'last':
+            return kinds().map((kind) => (kind === 'messages' ? 'message' : 'other'));
+          default:
+            return [FILTERS.get(name) ?? 'other'];
+        }
       }
       case 'test':
       case 'not':
@@ -247,10 +217,7 @@ class Corrections {
 
   #kindsOfMember(of: Expression, name: string): Kind[] {
     if (of.kind === 'name') {
-      if (of.name === 'loop')
-        return [
-          NUMBERS.has(name) ? 'number' : name === 'first' || name === 'last' ? 'truth' : 'other',
-        ];
+      if (of.name === 'loop') return [OF_LOOP.get(name) ?? 'other'];
       if (this.#names.has(`${of.name}.${name}`)) return [...this.#named(`${of.name}.${name}`)];
     }
     return this.#kinds(of).map((kind) => {
@@ -259,8 +226,8 @@ class Corrections {
     });
   }
 
-  #may(expression: Expression | null, kinds: ReadonlySet<Kind>): boolean {
-    return expression !== null && this.#kinds(expression).some((kind) => kinds.has(kind));
+  #may(expression: Expression | null, kinds: readonly Kind[]): boolean {
+    return expression !== null && this.#kinds(expression).some((kind) => kinds.includes(kind));
   }
 
   #isOtherwise(node: Node): boolean {
@@ -285,12 +252,11 @@ class Corrections {
       case 'filter':
         return this.#filtersOtherwise(node.name, node.of, node.given);
       case 'test':
-        if (node.name === 'iterable')
-          return this.#may(node.of, new Set(['missing', 'message', 'dict']));
+        if (node.name === 'iterable') return this.#may(node.of, ['missing', 'message', 'dict']);
         return (
           node.name === 'lower' ||
           node.name === 'upper' ||
-          (node.name === 'number' && this.#may(node.of, new Set(['truth'])))
+          (node.name === 'number' && this.#may(node.of, ['truth']))
         );
       case 'call':
         return (
@@ -308,22 +274,13 @@ class Corrections {
 
   #comparesOtherwise(left: Expression, operator: Comparison, right: Expression): boolean {
     if (operator !== '==' && operator !== '!=') return false;
-    const [a, b] = [this.#kinds(left), this.#kinds(right)];
-    const either = (one: (kind: Kind) => boolean, other: (kind: Kind) => boolean): boolean =>
-      (a.some(one) && b.some(other)) || (b.some(one) && a.some(other));
+    const either = (some: readonly Kind[], others: readonly Kind[]): boolean =>
+      (this.#may(left, some) && this.#may(right, others)) ||
+      (this.#may(right, some) && this.#may(left, others));
     return (
-      either(
-        (kind) => kind === 'none',
-        (kind) => kind === 'missing',
-      ) ||
-      either(
-        (kind) => kind === 'number',
-        (kind) => kind === 'text',
-      ) ||
-      either(
-        (kind) => ['list', 'dict', 'message', 'messages'].includes(kind),
-        (kind) => ['list', 'dict', 'message', 'messages'].includes(kind),
-      )
+      either(['none'], ['missing']) ||
+      either(['number'], ['text']) ||
+      either(COLLECTIONS, COLLECTIONS)
     );
   }
 
@@ -372,8 +329,9 @@ class Corrections {
   #leaks(loop: Extract<Statement, { kind: 'for' }>): boolean {
     const own = new Set<string>();
     for (const node of this.#walkInScope(loop.body))
-      if (node.kind === 'set' || node.kind === 'set block') namesOf(node.target, own);
-    return own.size > 0 && readsBeforeSet(loop.body, new Set(targetNames(loop.target)), own).leaks;
+      if (node.kind === 'set' || node.kind === 'set block')
+        for (const name of namesOf(node.target)) own.add(name);
+    return own.size > 0 && readsBeforeSet(loop.body, new Set(namesOf(loop.target)), own).leaks;
   }
 
   /** Without the loops, macros and blocks inside, whose names are their own. */
@@ -398,15 +356,10 @@ const mayBeNegative = (expression: Expression): boolean =>
     typeof expression.value !== 'string' &&
     Number(expression.value) < 0);
 
-function namesOf(target: Target, names: Set<string>): void {
-  if (target.kind === 'name') names.add(target.name);
-  else if (target.kind === 'targets') for (const one of target.targets) namesOf(one, names);
+function namesOf(target: Target): string[] {
+  if (target.kind === 'targets') return target.targets.flatMap(namesOf);
+  return target.kind === 'name' ? [target.name] : [];
 }
-const targetNames = (target: Target): string[] => {
-  const names = new Set<string>();
-  namesOf(target, names);
-  return [...names];
-};
 
 /**
  * @param set names that were set for certain;
@@ -424,20 +377,20 @@ function readsBeforeSet(
   for (const statement of body) {
     if (statement.kind === 'if') {
       const ends: Set<string>[] = [];
-      for (const { test, body: branch } of statement.branches) {
-        if (reads(test)) return { leaks: true, set: known };
+      for (const { test, body: branch } of [
+        ...statement.branches,
+        { test: null, body: statement.otherwise },
+      ]) {
+        if (test !== null && reads(test)) return { leaks: true, set: known };
         const end = readsBeforeSet(branch, new Set(known), own);
         if (end.leaks) return end;
         ends.push(end.set);
       }
-      const end = readsBeforeSet(statement.otherwise, new Set(known), own);
-      if (end.leaks) return end;
-      ends.push(end.set);
       known = new Set([...ends[0]!].filter((name) => ends.every((one) => one.has(name))));
     } else {
       if (reads(statement)) return { leaks: true, set: known };
       if (statement.kind === 'set' || statement.kind === 'set block')
-        namesOf(statement.target, known);
+        for (const name of namesOf(statement.target)) known.add(name);
     }
   }
   return { leaks: false, set: known };

@@ -64,18 +64,23 @@ const keyBy =
     return keys.length === 1 ? keys[0]! : [...keys];
   };
 
+const BY_ATTRIBUTE = ['case_sensitive', 'attribute'];
+
+/** A member, or what an attribute of it names. */
+const attributeOf =
+  (attribute: Value | undefined, runner: Runner) =>
+  (member: Value): Value =>
+    attribute == null ? member : runner.attribute(member, attribute);
+
 const extreme =
   (sign: 1 | -1): Filter =>
   (of, given, runner) => {
-    const [caseSensitive = false, attribute] = bound(
-      sign < 0 ? 'min' : 'max',
-      ['case_sensitive', 'attribute'],
-      given,
-    );
+    const name = sign < 0 ? 'min' : 'max';
+    const [caseSensitive = false, attribute] = bound(name, BY_ATTRIBUTE, given);
     const members = iterated(of, runner.budget);
-    if (members.length === 0) return new Undefined('an empty list has no least or greatest member');
-    const keyOf = (value: Value): Value =>
-      folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
+    if (members.length === 0) return new Undefined('an empty list has no minimum or maximum');
+    const named = attributeOf(attribute, runner);
+    const keyOf = (value: Value): Value => folded(named(value), truth(caseSensitive));
     return members.reduce((best, value) =>
       sign * order(keyOf(value), keyOf(best), runner.budget) > 0 ? value : best,
     );
@@ -149,7 +154,7 @@ const length: Filter = (of, given, { budget }) => {
 
 const batch: Filter = (of, given, { budget }) => {
   const [count, fill] = bound('batch', ['linecount', 'fill_with'], given);
-  const size = integerOf(count ?? new Undefined('a length is missing'), 'a length');
+  const size = integerOf(count ?? new Undefined('the length is missing'), 'the length');
   if (size < 1) throw new TemplateError('a batch needs at least one member');
   const members = iterated(of, budget);
   budget.members(members.length);
@@ -165,8 +170,11 @@ const batch: Filter = (of, given, { budget }) => {
 
 const slices: Filter = (of, given, { budget }) => {
   const [count, fill] = bound('slice', ['slices', 'fill_with'], given);
-  const columns = integerOf(count ?? new Undefined('a number is missing'), 'a number of slices');
-  if (columns < 1) throw new TemplateError('slice makes at least one slice');
+  const columns = integerOf(
+    count ?? new Undefined('the number of slices is missing'),
+    'the number of slices',
+  );
+  if (columns < 1) throw new TemplateError('slice needs at least one slice');
   const members = iterated(of, budget);
   budget.members(members.length + columns);
   const size = Math.floor(members.length / columns);
@@ -207,7 +215,7 @@ const tojson: Filter = (of, given, { budget }) => {
     separators === null
       ? null
       : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
-  if (pair !== null && pair.length !== 2) throw new TemplateError('separators must be two');
+  if (pair !== null && pair.length !== 2) throw new TemplateError('there must be two separators');
   if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000)
     throw new TemplateLimit('an indent is wider than 1,000');
   const spaces =
@@ -228,7 +236,7 @@ const dictsort: Filter = (of, given, runner) => {
     ['case_sensitive', 'by', 'reverse'],
     given,
   );
-  if (!(of instanceof Dict)) throw new TemplateError(`dictsort takes a dict, not ${typeName(of)}`);
+  if (!(of instanceof Dict)) throw new TemplateError(`dictsort needs a dict, not ${typeName(of)}`);
   if (by !== 'key' && by !== 'value') throw new TemplateError('dictsort sorts by key or by value');
   const entries = of.entries().map((entry) => tuple(...entry));
   const at = by === 'key' ? 0 : 1;
@@ -243,8 +251,9 @@ const join: Filter = (of, given, runner) => {
   const [separator = '', attribute] = bound('join', ['d', 'attribute'], given);
   const { budget } = runner;
   const between = str(separator, budget);
+  const named = attributeOf(attribute, runner);
   const texts = iterated(of, budget).map((member) => {
-    const text = str(attribute == null ? member : runner.attribute(member, attribute), budget);
+    const text = str(named(member), budget);
     budget.text(text.length + between.length);
     return text;
   });
@@ -252,17 +261,11 @@ const join: Filter = (of, given, runner) => {
 };
 
 const unique: Filter = (of, given, runner) => {
-  const [caseSensitive = false, attribute] = bound(
-    'unique',
-    ['case_sensitive', 'attribute'],
-    given,
-  );
+  const [caseSensitive = false, attribute] = bound('unique', BY_ATTRIBUTE, given);
+  const named = attributeOf(attribute, runner);
   const seen = new Dict();
   const members = iterated(of, runner.budget).filter((member) => {
-    const key = folded(
-      attribute == null ? member : runner.attribute(member, attribute),
-      truth(caseSensitive),
-    );
+    const key = folded(named(member), truth(caseSensitive));
     const isNew = seen.get(key) === undefined;
     if (isNew) seen.set(key, true);
     return isNew;
@@ -307,7 +310,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   items: (of, given, { budget }) => {
     bound('items', [], given);
     if (of instanceof Undefined) return new Items('generator', []);
-    if (!(of instanceof Dict)) throw new TemplateError(`items takes a dict, not ${typeName(of)}`);
+    if (!(of instanceof Dict)) throw new TemplateError(`items needs a dict, not ${typeName(of)}`);
     budget.members(of.size);
     return new Items(
       'generator',
@@ -340,7 +343,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   replace: (of, given, { budget }) => {
     const [from, to, count] = bound('replace', ['old', 'new', 'count'], given);
     if (from === undefined || to === undefined)
-      throw new TemplateError('replace takes what is replaced and its replacement');
+      throw new TemplateError('replace needs the text to replace and its replacement');
     const most = count == null ? -1 : integerOf(count, 'a count');
     return replaced(str(of, budget), str(from, budget), str(to, budget), most, budget);
   },
@@ -367,15 +370,9 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   },
   sum: (of, given, runner) => {
     const [attribute, start = 0n] = bound('sum', ['attribute', 'start'], given);
-    if (typeof start === 'string') throw new TemplateError('texts have no sum');
-    const members = iterated(of, runner.budget);
-    return total(
-      attribute == null
-        ? [...members]
-        : members.map((member) => runner.attribute(member, attribute)),
-      start,
-      runner.budget,
-    );
+    if (typeof start === 'string') throw new TemplateError('strings cannot be summed');
+    const members = iterated(of, runner.budget).map(attributeOf(attribute, runner));
+    return total(members, start, runner.budget);
   },
   title: plain((text) =>
     text
@@ -390,7 +387,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
     return stripped(
       str(of, budget),
       'both',
-      chars == null ? null : textOf(chars, 'what is trimmed'),
+      chars == null ? null : textOf(chars, 'the characters to trim'),
       budget,
     );
   },

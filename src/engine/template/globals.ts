@@ -19,23 +19,17 @@ import {
 } from './values.js';
 
 /** Functions of jinja2 that are not covered. */
-export const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
-  'lipsum',
-  'cycler',
-  'joiner',
-  'self',
-  'super',
-]);
+export const REFUSED_FUNCTIONS = new Set(['lipsum', 'cycler', 'joiner', 'self', 'super']);
 /** As jinja2's sandbox has it. */
 const LONGEST_RANGE = 100_000;
 
 function range(given: readonly (Value | undefined)[], budget: Budget): Value {
   const [first, second, third = 1n] = given;
   const numbers = [second === undefined ? 0n : first, second ?? first, third].map((value) =>
-    BigInt(integerOf(value ?? new Undefined('range takes an end'), 'a bound of a range')),
+    BigInt(integerOf(value ?? new Undefined('range needs an end'), 'a bound of a range')),
   );
   const [from, to, step] = numbers as [bigint, bigint, bigint];
-  if (step === 0n) throw new TemplateError('a range has the step 0');
+  if (step === 0n) throw new TemplateError('the step of a range is 0');
   const distance = step > 0n ? to - from : from - to;
   const stride = step > 0n ? step : -step;
   const length = distance <= 0n ? 0n : (distance + stride - 1n) / stride;
@@ -65,7 +59,7 @@ function dictOf(
         : iterated(first, budget).map((pair): [Value, Value] => {
             const [key, value, ...more] = iterated(pair, budget);
             if (key === undefined || value === undefined || more.length > 0)
-              throw new TemplateError('dict takes a list of pairs');
+              throw new TemplateError('dict needs a list of pairs');
             return [key, value];
           });
   budget.members(2 * (entries.length + keywords.size));

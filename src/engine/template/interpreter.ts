@@ -1,4 +1,5 @@
 /** Runs a template's tree: what jinja2 writes where transformers configures it, within a budget. */
+import { ownValue } from '../../dictionary.js';
 import { bound } from './arguments.js';
 import { itemOf, negative, operation, slice } from './arithmetic.js';
 import type { Budget } from './budget.js';
@@ -20,7 +21,7 @@ import type {
 import { tested } from './tests.js';
 import {
   Callable,
-  contains,
+  COMPARES,
   Dict,
   equal,
   Items,
@@ -28,7 +29,6 @@ import {
   Loop,
   Namespace,
   numeric,
-  order,
   tuple,
   truth,
   typeName,
@@ -146,7 +146,7 @@ export class Interpreter implements Runner {
       const namespace = scope.get(target.of);
       if (!(namespace instanceof Namespace))
         throw new TemplateError(
-          `"${target.of}" is not a namespace: only a namespace has members that can be set`,
+          `"${target.of}" is not a namespace: only members of a namespace can be set`,
         );
       namespace.members.set(target.name, value);
     } else {
@@ -154,7 +154,7 @@ export class Interpreter implements Runner {
       const members = iterated(value, this.budget);
       if (members.length !== target.targets.length)
         throw new TemplateError(
-          `${members.length} values are given to ${target.targets.length} names`,
+          `cannot assign ${members.length} values to ${target.targets.length} names`,
         );
       for (const [i, one] of target.targets.entries()) this.#assign(one, members[i]!, scope);
     }
@@ -176,6 +176,7 @@ export class Interpreter implements Runner {
       this.#captured(() => this.#for(loop, value, scope, depth + 1));
     let changed: Value | undefined;
     let at = 0;
+    const { length } = members;
     const isChanged = new Callable('loop.changed', ({ positional }) => {
       const now = tuple(...positional);
       const isSame = changed !== undefined && equal(changed, now, this.budget);
@@ -187,13 +188,23 @@ export class Interpreter implements Runner {
         throw new TemplateError('loop.cycle needs something to choose from');
       return positional[at % positional.length]!;
     });
-    const state = new Loop(
-      (name) =>
-        name === 'changed'
-          ? isChanged
-          : name === 'cycle'
-            ? cycle
-            : this.#loopMember(name, members, at, depth),
+    const state: Loop = new Loop(
+      {
+        index: () => BigInt(at + 1),
+        index0: () => BigInt(at),
+        revindex: () => BigInt(length - at),
+        revindex0: () => BigInt(length - at - 1),
+        first: () => at === 0,
+        last: () => at === length - 1,
+        length: () => BigInt(length),
+        depth: () => BigInt(depth + 1),
+        depth0: () => BigInt(depth),
+        previtem: () => (at === 0 ? new Undefined('there is no previous item') : members[at - 1]!),
+        nextitem: () =>
+          at === length - 1 ? new Undefined('there is no next item') : members[at + 1]!,
+        changed: () => isChanged,
+        cycle: () => cycle,
+      },
       loop.recursive ? again : null,
     );
     for (; at < members.length; at++) {
@@ -201,41 +212,6 @@ export class Interpreter implements Runner {
       inner.set('loop', state);
       this.#assign(loop.target, members[at]!, inner);
       if (this.#statements(loop.body, inner) === 'break') return;
-    }
-  }
-
-  #loopMember(
-    name: string,
-    members: readonly Value[],
-    at: number,
-    depth: number,
-  ): Value | undefined {
-    const { length } = members;
-    switch (name) {
-      case 'index':
-        return BigInt(at + 1);
-      case 'index0':
-        return BigInt(at);
-      case 'revindex':
-        return BigInt(length - at);
-      case 'revindex0':
-        return BigInt(length - at - 1);
-      case 'first':
-        return at === 0;
-      case 'last':
-        return at === length - 1;
-      case 'length':
-        return BigInt(length);
-      case 'depth':
-        return BigInt(depth + 1);
-      case 'depth0':
-        return BigInt(depth);
-      case 'previtem':
-        return at === 0 ? new Undefined('there is no previous item') : members[at - 1]!;
-      case 'nextitem':
-        return at === length - 1 ? new Undefined('there is no next item') : members[at + 1]!;
-      default:
-        return undefined;
     }
   }
 
@@ -333,7 +309,7 @@ export class Interpreter implements Runner {
         const value = this.#value(expression.of, scope);
         if (value instanceof Undefined) value.fail();
         const number = numeric(value);
-        if (number === null) throw new TemplateError(`${typeName(value)} has no sign`);
+        if (number === null) throw new TemplateError(`${typeName(value)} cannot have a sign`);
         return number;
       }
       case 'operation':
@@ -378,32 +354,10 @@ export class Interpreter implements Runner {
     let left = this.#value(first, scope);
     for (const [operator, expression] of rest) {
       const right = this.#value(expression, scope);
-      if (!this.#compares(left, operator, right)) return false;
+      if (!COMPARES[operator](left, right, this.budget)) return false;
       left = right;
     }
     return true;
-  }
-
-  #compares(left: Value, operator: Comparison, right: Value): boolean {
-    const { budget } = this;
-    switch (operator) {
-      case '==':
-        return equal(left, right, budget);
-      case '!=':
-        return !equal(left, right, budget);
-      case 'in':
-        return contains(right, left, budget);
-      case 'not in':
-        return !contains(right, left, budget);
-      case '<':
-        return order(left, right, budget) < 0;
-      case '<=':
-        return order(left, right, budget) <= 0;
-      case '>':
-        return order(left, right, budget) > 0;
-      case '>=':
-        return order(left, right, budget) >= 0;
-    }
   }
 
   /** `value.name`: a method before a key, as jinja2 has it. */
@@ -447,7 +401,7 @@ export class Interpreter implements Runner {
 
   #member(value: Value, name: string): Value | undefined {
     if (value instanceof Namespace) return value.members.get(name);
-    if (value instanceof Loop) return value.member(name);
+    if (value instanceof Loop) return ownValue(value.members, name)?.();
     if (value instanceof Callable) throw new NotCovered(`the member "${name}" of a function`);
     const method = methodOf(value, name, this.budget);
     return method === null ? undefined : new Callable(name, method);
@@ -482,7 +436,7 @@ export class Interpreter implements Runner {
     const moreNamed = spreadKeywords === null ? null : this.#value(spreadKeywords, scope);
     if (moreNamed !== null) {
       if (!(moreNamed instanceof Dict))
-        throw new TemplateError(`"**" takes a dict, not ${typeName(moreNamed)}`);
+        throw new TemplateError(`"**" needs a dict, not ${typeName(moreNamed)}`);
       for (const [name, value] of moreNamed.entries()) named.set(str(name, this.budget), value);
     }
     if (values.length + more.length > MOST_ARGUMENTS)
@@ -505,7 +459,7 @@ export class Interpreter implements Runner {
   attribute(value: Value, path: Value): Value {
     if (typeof path === 'bigint') return this.#item(value, path);
     if (typeof path !== 'string')
-      throw new TemplateError(`an attribute is named by a text, not by ${typeName(path)}`);
+      throw new TemplateError(`an attribute name must be a string, not ${typeName(path)}`);
     const parts = path.split('.').map((part) => (/^\d+$/.test(part) ? BigInt(part) : part));
     return parts.reduce((of: Value, part) => this.#item(of, part), value);
   }

@@ -5,15 +5,9 @@
 import { TemplateError } from './failures.js';
 
 export type TokenKind =
+  | `${'block' | 'variable'}_${'begin' | 'end'}`
+  | (typeof PIECES)[number][0]
   | 'data'
-  | 'block_begin'
-  | 'block_end'
-  | 'variable_begin'
-  | 'variable_end'
-  | 'name'
-  | 'string'
-  | 'integer'
-  | 'float'
   | 'operator'
   | 'end';
 export interface Token {
@@ -46,6 +40,13 @@ const INTEGER =
   /0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0[xX](?:_?[0-9a-fA-F])+|[1-9](?:_?\d)*|0(?:_?0)*/y;
 const NAME = /[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Mn}\p{Mc}\p{Nd}\p{Pc}]*/uy;
 const STRING = /'([^'\\]*(?:\\[^][^'\\]*)*)'|"([^"\\]*(?:\\[^][^"\\]*)*)"/y;
+/** What an expression is made of beside operators, in the order in which it is looked for. */
+const PIECES = [
+  ['float', FLOAT],
+  ['integer', INTEGER],
+  ['name', NAME],
+  ['string', STRING],
+] as const;
 const OPERATOR = /\/\/|\*\*|==|!=|>=|<=|[-+/*%~[\](){}=<>.:|,;]/y;
 const CLOSED_BY: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' };
 
@@ -53,7 +54,7 @@ const CLOSED_BY: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '
 export function tokensOf(template: string): Token[] {
   if (template.length > MOST_CHARACTERS)
     throw new TemplateError(
-      `it has ${template.length} characters, more than the ${MOST_CHARACTERS} that are read`,
+      `it has ${template.length} characters, more than the limit of ${MOST_CHARACTERS}`,
     );
   return new Lexer(template.replace(/\r\n?/g, '\n').replace(/\n$/, '')).tokens();
 }
@@ -114,9 +115,9 @@ class Lexer {
     else {
       this.#at = end + (sign === '-' || sign === '+' ? 3 : 2);
       this.#lineBegins = false;
-      if (begin[0] === '{#') this.#comment();
-      else if (begin[0] === '{%') this.#expression('block_begin', 'block_end', BLOCK_END);
-      else this.#expression('variable_begin', 'variable_end', VARIABLE_END);
+      if (begin[0] === '{%') this.#expression('block', BLOCK_END);
+      else if (begin[0] === '{{') this.#expression('variable', VARIABLE_END);
+      else if (this.#match(COMMENT_END) === null) this.#fail('a comment has no end');
     }
   }
 
@@ -143,43 +144,23 @@ class Lexer {
     this.#lineBegins = end[0].endsWith('\n');
   }
 
-  #comment(): void {
-    if (this.#match(COMMENT_END) === null) this.#fail('a comment has no end');
-  }
-
-  #expression(begin: TokenKind, end: TokenKind, ending: RegExp): void {
-    this.#add(begin, '');
+  #expression(kind: 'block' | 'variable', ending: RegExp): void {
+    this.#add(`${kind}_begin`, '');
     const open: string[] = [];
     for (;;) {
       this.#match(BLANK);
       if (this.#at >= this.#source.length) this.#fail('a statement or an expression has no end');
-      if (open.length === 0 && this.#match(ending) !== null) {
-        this.#add(end, '');
-        return;
-      }
+      if (open.length === 0 && this.#match(ending) !== null) break;
       this.#piece(open);
     }
+    this.#add(`${kind}_end`, '');
   }
 
   #piece(open: string[]): void {
-    const number = this.#match(FLOAT);
-    if (number !== null) {
-      this.#add('float', number[0]);
-      return;
-    }
-    const integer = this.#match(INTEGER);
-    if (integer !== null) {
-      this.#add('integer', integer[0]);
-      return;
-    }
-    const name = this.#match(NAME);
-    if (name !== null) {
-      this.#add('name', name[0]);
-      return;
-    }
-    const string = this.#match(STRING);
-    if (string !== null) {
-      this.#add('string', unescaped(string[1] ?? string[2]!));
+    for (const [kind, pattern] of PIECES) {
+      const piece = this.#match(pattern);
+      if (piece === null) continue;
+      this.#add(kind, kind === 'string' ? unescaped(piece[1] ?? piece[2]!) : piece[0]);
       return;
     }
     const operator = this.#match(OPERATOR)?.[0];
@@ -214,12 +195,12 @@ function unescaped(text: string): string {
       const hex = x ?? u ?? long;
       if (hex !== undefined) {
         const code = parseInt(hex, 16);
-        if (code > 0x10ffff) throw new TemplateError(`there is no character ${whole}`);
+        if (code > 0x10ffff) throw new TemplateError(`${whole} is not a valid character`);
         return String.fromCodePoint(code);
       }
       if (octal !== undefined) return String.fromCodePoint(parseInt(octal, 8));
       if (other === 'x' || other === 'u' || other === 'U' || other === 'N')
-        throw new TemplateError(`a text holds the escape ${whole} without a character's number`);
+        throw new TemplateError(`a string contains the escape ${whole} without a character number`);
       return ESCAPES[other!] ?? (/["'\\]/.test(other!) ? other! : whole);
     },
   );

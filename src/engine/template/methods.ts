@@ -37,6 +37,7 @@ import {
 type Method<Of> = (of: Of, given: Given, budget: Budget) => Value;
 
 const BLANK = new RegExp(`^[${SPACE}]$`);
+const NOT_BLANK = new RegExp(`[^${SPACE}]+`, 'g');
 const ALL_BLANK = new RegExp(`^[${SPACE}]+$`);
 // biome-ignore lint/suspicious/noControlCharactersInRegex: where Python ends a line
 const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
@@ -87,37 +88,23 @@ const strip =
   (ends: 'both' | 'left' | 'right'): Method<string> =>
   (text, given, budget) => {
     const [chars] = bound('strip', ['chars'], given);
-    return stripped(text, ends, chars == null ? null : textOf(chars, 'what is stripped'), budget);
+    return stripped(
+      text,
+      ends,
+      chars == null ? null : textOf(chars, 'the characters to strip'),
+      budget,
+    );
   };
 
-const isBlank = (character: string | undefined): boolean =>
-  character !== undefined && BLANK.test(character);
-
-/** @param most splits; negative: all */
-function splitBlanks(text: string, most: number): string[] {
-  const pieces: string[] = [];
-  let at = 0;
-  for (;;) {
-    while (isBlank(text[at])) at++;
-    if (at >= text.length) return pieces;
-    if (pieces.length === most) return [...pieces, text.slice(at)];
-    const from = at;
-    while (at < text.length && !isBlank(text[at])) at++;
-    pieces.push(text.slice(from, at));
-  }
-}
-
-function splitBlanksFromRight(text: string, most: number): string[] {
-  const pieces: string[] = [];
-  let at = text.length;
-  for (;;) {
-    while (isBlank(text[at - 1])) at--;
-    if (at === 0) return pieces.reverse();
-    if (pieces.length === most) return [...pieces, text.slice(0, at)].reverse();
-    const to = at;
-    while (at > 0 && !isBlank(text[at - 1])) at--;
-    pieces.push(text.slice(at, to));
-  }
+/** Pieces between white space, and one for the rest. @param most splits; negative: all */
+function splitBlanks(text: string, most: number, fromRight: boolean): string[] {
+  const words = [...text.matchAll(NOT_BLANK)];
+  const pieces = words.map(([word]) => word);
+  if (most < 0 || words.length <= most) return pieces;
+  if (!fromRight) return [...pieces.slice(0, most), text.slice(words[most]!.index)];
+  const at = words.length - most;
+  const last = words[at - 1]!;
+  return [text.slice(0, last.index + last[0].length), ...pieces.slice(at)];
 }
 
 function splitBy(
@@ -127,7 +114,7 @@ function splitBy(
   fromRight: boolean,
   budget: Budget,
 ): string[] {
-  if (separator === '') throw new TemplateError('a separator is empty');
+  if (separator === '') throw new TemplateError('the separator is empty');
   budget.search(text, separator);
   const pieces = text.split(separator);
   if (most < 0 || pieces.length <= most + 1) return pieces;
@@ -144,7 +131,7 @@ const split =
     budget.text(text.length);
     const pieces =
       separator == null
-        ? (fromRight ? splitBlanksFromRight : splitBlanks)(text, most)
+        ? splitBlanks(text, most, fromRight)
         : splitBy(text, textOf(separator, 'a separator'), most, fromRight, budget);
     budget.members(pieces.length);
     return pieces;
@@ -154,7 +141,7 @@ const partition =
   (fromRight: boolean): Method<string> =>
   (text, given, budget) => {
     const separator = textOf(bound('partition', ['sep'], given)[0], 'a separator');
-    if (separator === '') throw new TemplateError('a separator is empty');
+    if (separator === '') throw new TemplateError('the separator is empty');
     budget.search(text, separator);
     budget.text(text.length);
     const at = fromRight ? text.lastIndexOf(separator) : text.indexOf(separator);
@@ -182,12 +169,12 @@ const find =
   (fromRight: boolean, required: boolean): Method<string> =>
   (text, given, budget) => {
     const [what, ...bounds] = bound('find', ['sub', 'start', 'end'], given);
-    const sought = textOf(what, 'what is looked for');
+    const sought = textOf(what, 'the text to find');
     const { part, from } = within(text, bounds, budget);
     budget.search(part, sought);
     const at =
       from > lengthOf(text) ? -1 : fromRight ? part.lastIndexOf(sought) : part.indexOf(sought);
-    if (at < 0 && required) throw new TemplateError('what is looked for is not in the text');
+    if (at < 0 && required) throw new TemplateError('the text to find is not in the string');
     return BigInt(at < 0 ? -1 : from + lengthOf(part.slice(0, at)));
   };
 
@@ -203,7 +190,7 @@ const hasEnd =
     const sought = what instanceof Items && what.kind === 'tuple' ? what.members : [what];
     if (from > lengthOf(text)) return false;
     return sought.some((one) => {
-      const end = textOf(one, 'what is looked for');
+      const end = textOf(one, 'the text to find');
       return begins ? part.startsWith(end) : part.endsWith(end);
     });
   };
@@ -243,12 +230,12 @@ const padded =
   (side: 'left' | 'right' | 'both'): Method<string> =>
   (text, given, budget) => {
     const [width, fill = ' '] = bound('ljust', ['width', 'fillchar'], given);
-    const character = textOf(fill, 'a fill character');
+    const character = textOf(fill, 'the fill character');
     if (lengthOf(character) !== 1)
-      throw new TemplateError('a fill character must be one character');
+      throw new TemplateError('the fill character must be a single character');
     return paddedTo(
       text,
-      integerOf(width ?? new Undefined('a width is missing'), 'a width'),
+      integerOf(width ?? new Undefined('the width is missing'), 'a width'),
       side,
       character,
       budget,
@@ -264,7 +251,7 @@ export function paddedTo(
   budget: Budget,
 ): string {
   const missing = Math.max(0, width - lengthOf(text));
-  if (missing > WIDEST) throw new TemplateLimit(`it makes a text of ${width} characters`);
+  if (missing > WIDEST) throw new TemplateLimit(`it creates a string of ${width} characters`);
   budget.text(text.length + missing);
   // as CPython's `center`
   const before =
@@ -299,19 +286,18 @@ const format: Method<string> = (text, { positional, keywords }, budget) => {
   budget.read(text.length);
   return text.replace(/\{\{|\}\}|\{([^{}]*)\}|[{}]/g, (whole, field?: string) => {
     if (whole === '{{' || whole === '}}') return whole[0]!;
-    if (field === undefined) throw new TemplateError('a format has a single brace');
+    if (field === undefined) throw new TemplateError('a format contains a single brace');
     if (!/^\w*$/.test(field)) throw new NotCovered(`the field {${field}} of a format`);
     isNumbered ||= /^\d/.test(field);
     if (isNumbered && (field === '' || next > 0))
-      throw new TemplateError('a format has fields with numbers and without');
+      throw new TemplateError('a format mixes numbered and unnumbered fields');
     const value =
       field === ''
         ? positional[next++]
         : /^\d+$/.test(field)
           ? positional[Number(field)]
           : keywords.get(field);
-    if (value === undefined)
-      throw new TemplateError(`a format asks for {${field}}, which is not given`);
+    if (value === undefined) throw new TemplateError(`a format needs {${field}}, which is missing`);
     const filled = str(value, budget);
     budget.text(filled.length);
     return filled;
@@ -326,7 +312,7 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
     const [what, ...bounds] = bound('count', ['sub', 'start', 'end'], given);
     const { part } = within(text, bounds, budget);
     budget.text(part.length);
-    const sought = textOf(what, 'what is counted');
+    const sought = textOf(what, 'the text to count');
     budget.search(part, sought);
     return BigInt(sought === '' ? lengthOf(part) + 1 : part.split(sought).length - 1);
   },
@@ -347,7 +333,10 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   join: (text, given, budget) =>
     joined(
       text,
-      iterated(bound('join', ['iterable'], given)[0] ?? new Undefined('a list is missing'), budget),
+      iterated(
+        bound('join', ['iterable'], given)[0] ?? new Undefined('the list is missing'),
+        budget,
+      ),
       budget,
     ),
   ljust: padded('left'),
@@ -369,8 +358,8 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
     const most = count === undefined ? -1 : integerOf(count, 'a count');
     return replaced(
       text,
-      textOf(from, 'what is replaced'),
-      textOf(to, 'a replacement'),
+      textOf(from, 'the text to replace'),
+      textOf(to, 'the replacement'),
       most,
       budget,
     );
@@ -396,7 +385,7 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   upper: changed(upper),
   zfill: (text, given, budget) => {
     const width = integerOf(
-      bound('zfill', ['width'], given)[0] ?? new Undefined('a width is missing'),
+      bound('zfill', ['width'], given)[0] ?? new Undefined('the width is missing'),
       'a width',
     );
     const sign = /^[-+]/.test(text) ? text[0]! : '';
@@ -406,7 +395,7 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
 
 /** @throws TemplateError where one is no text */
 export function joined(separator: string, members: readonly Value[], budget: Budget): string {
-  const texts = members.map((member) => textOf(member, 'a part of what is joined'));
+  const texts = members.map((member) => textOf(member, 'a joined item'));
   budget.text(texts.reduce((sum, { length }) => sum + length + separator.length, 0));
   return texts.join(separator);
 }
@@ -418,7 +407,7 @@ const count: Method<readonly Value[]> = (members, given, budget) => {
 const index: Method<readonly Value[]> = (members, given, budget) => {
   const [sought = null] = bound('index', ['value'], given);
   const at = members.findIndex((member) => equal(member, sought, budget));
-  if (at < 0) throw new TemplateError('what is looked for is not in the list');
+  if (at < 0) throw new TemplateError('the value is not in the list');
   return BigInt(at);
 };
 const LIST_METHODS: Readonly<Record<string, Method<readonly Value[]>>> = {
@@ -460,17 +449,9 @@ const DICT_METHODS: Readonly<Record<string, Method<Dict>>> = {
 
 /** What Python's types have besides. Of dicts such a name is a method before it is a key. */
 const REFUSED = {
-  text: [
-    'encode',
-    'expandtabs',
-    'format_map',
-    'isidentifier',
-    'isprintable',
-    'maketrans',
-    'translate',
-  ],
-  list: ['append', 'clear', 'extend', 'insert', 'pop', 'remove', 'reverse', 'sort'],
-  dict: ['clear', 'fromkeys', 'pop', 'popitem', 'setdefault', 'update'],
+  text: 'encode expandtabs format_map isidentifier isprintable maketrans translate'.split(' '),
+  list: 'append clear extend insert pop remove reverse sort'.split(' '),
+  dict: 'clear fromkeys pop popitem setdefault update'.split(' '),
 };
 
 /** A method by its name; null: the value has none of this name. @throws NotCovered */

@@ -24,7 +24,7 @@ const LARGEST_PRECISION = 40;
 function bareOf(text: string, name: string, budget: Budget): string {
   const bare = stripped(text, 'both', BLANKS, budget);
   if (/(?![0-9])\p{Nd}/u.test(bare))
-    throw new NotCovered(`the filter "${name}" of other digits than 0 to 9`);
+    throw new NotCovered(`the filter "${name}" with digits other than 0 to 9`);
   return bare;
 }
 
@@ -71,11 +71,12 @@ const toRound: Filter = (of, given) => {
   }
   const places = integerOf(precision, 'a precision');
   if (Math.abs(places) > LARGEST_PRECISION)
-    throw new TemplateError(`a precision is beyond ${LARGEST_PRECISION}`);
+    throw new TemplateError(`the precision exceeds ${LARGEST_PRECISION}`);
   if (method === 'common') {
     if (typeof number === 'number')
       return places < 0 ? roundedTo(number, 10 ** -places) : Number(fixed(number, places));
-    if (places < 0) throw new NotCovered('the filter "round" of an integer to tens');
+    if (places < 0)
+      throw new NotCovered('the filter "round" with a negative precision of an integer');
     return number;
   }
   if (method !== 'ceil' && method !== 'floor')

@@ -23,17 +23,9 @@ const DEEPEST = 200;
 /** `a + a + a + …` nests too, to the left. */
 const LONGEST_CHAIN = 500;
 
-const NOT_COVERED = new Set([
-  'include',
-  'import',
-  'from',
-  'extends',
-  'block',
-  'autoescape',
-  'do',
-  'trans',
-  'debug',
-]);
+const NOT_COVERED = new Set(
+  'include import from extends block autoescape do trans debug'.split(' '),
+);
 const COMPARISONS = new Set<string>(['==', '!=', '<', '<=', '>', '>=']);
 const CONSTANTS: Readonly<Record<string, boolean | null>> = {
   true: true,
@@ -59,6 +51,11 @@ export function parse(template: string): readonly Statement[] {
 const outputOf = (of: Expression): Statement => ({
   kind: 'output',
   of: of.kind === 'filter' && of.name === 'safe' && of.of !== null ? of.of : of,
+});
+
+const integerOf = (digits: string): Expression => ({
+  kind: 'constant',
+  value: BigInt(digits.replaceAll('_', '')),
 });
 
 class Parser {
@@ -117,7 +114,7 @@ class Parser {
   }
 
   #nested<T>(parsed: () => T): T {
-    if (++this.#depth > DEEPEST) this.#fail(`it nests deeper than ${DEEPEST} levels`);
+    if (++this.#depth > DEEPEST) this.#fail(`it is nested more than ${DEEPEST} levels deep`);
     const found = parsed();
     this.#depth--;
     return found;
@@ -292,7 +289,7 @@ class Parser {
       const { text: name } = this.#expect('name');
       const fallback = this.#skip('operator', '=') ? this.#expression() : null;
       if (fallback === null && parameters.at(-1)?.fallback != null)
-        this.#fail('a parameter without default follows one with a default');
+        this.#fail('a parameter without a default follows one with a default');
       parameters.push({ name, fallback });
     }
     this.#next();
@@ -345,16 +342,13 @@ class Parser {
   }
 
   #or(): Expression {
-    let left = this.#and();
-    for (const chain = this.#chain(); this.#skip('name', 'or'); chain())
-      left = { kind: 'or', left, right: this.#and() };
-    return left;
+    return this.#joined('or', () => this.#joined('and', () => this.#not()));
   }
 
-  #and(): Expression {
-    let left = this.#not();
-    for (const chain = this.#chain(); this.#skip('name', 'and'); chain())
-      left = { kind: 'and', left, right: this.#not() };
+  #joined(kind: 'or' | 'and', operand: () => Expression): Expression {
+    let left = operand();
+    for (const chain = this.#chain(); this.#skip('name', kind); chain())
+      left = { kind, left, right: operand() };
     return left;
   }
 
@@ -441,7 +435,7 @@ class Parser {
       case 'integer':
         this.#next();
         if (text.length > 1000) this.#fail('a number has more than 1,000 digits');
-        return { kind: 'constant', value: BigInt(text.replaceAll('_', '')) };
+        return integerOf(text);
       case 'float':
         this.#next();
         return { kind: 'constant', value: Number(text.replaceAll('_', '')) };
@@ -483,13 +477,8 @@ class Parser {
       if (this.#skip('operator', '.')) {
         const { kind, text } = this.#next();
         if (kind === 'name') found = { kind: 'attribute', of: found, name: text };
-        else if (kind === 'integer')
-          found = {
-            kind: 'item',
-            of: found,
-            at: { kind: 'constant', value: BigInt(text.replaceAll('_', '')) },
-          };
-        else this.#fail('expected a name or a number after the point');
+        else if (kind === 'integer') found = { kind: 'item', of: found, at: integerOf(text) };
+        else this.#fail('expected a name or a number after the dot');
       } else if (this.#skip('operator', '[')) found = this.#subscript(found);
       else if (this.#is('operator', '('))
         found = { kind: 'call', called: found, given: this.#arguments() };
@@ -580,24 +569,20 @@ class Parser {
   #test(of: Expression): Expression {
     const negated = this.#skip('name', 'not');
     const name = this.#dottedName();
-    if (this.#is('operator', '('))
-      return { kind: 'test', name, of, given: this.#arguments(), negated };
+    return { kind: 'test', name, of, given: this.#testArguments(), negated };
+  }
+
+  /** In parentheses, or one value without them. */
+  #testArguments(): Arguments {
+    if (this.#is('operator', '(')) return this.#arguments();
     const { kind, text } = this.#now;
     const isArgument =
       kind === 'name'
         ? !['else', 'or', 'and'].includes(text)
-        : kind === 'string' ||
-          kind === 'integer' ||
-          kind === 'float' ||
-          (kind === 'operator' && ['(', '[', '{'].includes(text));
-    if (!isArgument) return { kind: 'test', name, of, given: NO_ARGUMENTS, negated };
+        : ['string', 'integer', 'float'].includes(kind) ||
+          (kind === 'operator' && ['[', '{'].includes(text));
+    if (!isArgument) return NO_ARGUMENTS;
     if (text === 'is' && kind === 'name') this.#fail('tests cannot be chained with "is"');
-    return {
-      kind: 'test',
-      name,
-      of,
-      given: { ...NO_ARGUMENTS, positional: [this.#postfix(this.#primary())] },
-      negated,
-    };
+    return { ...NO_ARGUMENTS, positional: [this.#postfix(this.#primary())] };
   }
 }

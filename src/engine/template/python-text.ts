@@ -56,11 +56,8 @@ const UNPRINTABLE = /(?![\ufdd0-\ufdef ])[\p{C}\p{Z}]|[\\'\n\r\t]/gu;
 function textRepr(text: string): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const escaped = text.replace(UNPRINTABLE, (found) => {
-    if (found === '\\') return '\\\\';
     if (found === "'") return quote === "'" ? "\\'" : found;
-    if (found === '\n') return '\\n';
-    if (found === '\r') return '\\r';
-    if (found === '\t') return '\\t';
+    if ('\\\n\r\t'.includes(found)) return JSON.stringify(found).slice(1, -1);
     const code = found.codePointAt(0)!;
     if (code <= 0xff) return `\\x${code.toString(16).padStart(2, '0')}`;
     return code <= 0xffff
@@ -191,7 +188,7 @@ function jsonOf(value: Value, form: JsonForm, budget: Budget, level: number): st
       '}',
     );
   }
-  throw new TemplateError(`${typeName(value)} has no JSON`);
+  throw new TemplateError(`${typeName(value)} cannot be written as JSON`);
 }
 
 function jsonKey(key: Value): string {

@@ -8,12 +8,11 @@ import { isLower, isUpper } from './letters.js';
 import { str } from './python-text.js';
 import {
   Callable,
-  contains,
+  COMPARES,
   Dict,
   equal,
   Items,
   numeric,
-  order,
   textOf,
   Undefined,
   type Given,
@@ -32,39 +31,27 @@ const withOne =
   (holds: (of: Value, other: Value, budget: Budget) => boolean): Test =>
   (of, given, budget) => {
     const [other] = bound('the test', ['other'], given);
-    if (other === undefined) throw new TemplateError('a test lacks the value to compare with');
+    if (other === undefined) throw new TemplateError('a test needs a value to compare with');
     return holds(of, other, budget);
   };
 const isRemainder = (of: Value, by: bigint, rest: bigint, budget: Budget): boolean =>
   equal(operation('%', of, by, budget), rest, budget);
 
-const eq = withOne(equal);
-const ne = withOne((of, other, budget) => !equal(of, other, budget));
-const lt = withOne((of, other, budget) => order(of, other, budget) < 0);
-const le = withOne((of, other, budget) => order(of, other, budget) <= 0);
-const gt = withOne((of, other, budget) => order(of, other, budget) > 0);
-const ge = withOne((of, other, budget) => order(of, other, budget) >= 0);
+const { 'not in': _, ...compares } = COMPARES;
+const { '==': eq, '!=': ne, '<': lt, '<=': le, '>': gt, '>=': ge } = compares;
+const aliases = { eq, equalto: eq, ne, lt, lessthan: lt, le, gt, greaterthan: gt, ge };
 const TESTS: Readonly<Record<string, Test>> = {
-  '!=': ne,
-  '<': lt,
-  '<=': le,
-  '==': eq,
-  '>': gt,
-  '>=': ge,
+  ...Object.fromEntries(
+    Object.entries({ ...compares, ...aliases }).map(([name, holds]) => [name, withOne(holds)]),
+  ),
   boolean: alone((of) => typeof of === 'boolean'),
   callable: alone((of) => of instanceof Callable),
   defined: alone((of) => !(of instanceof Undefined)),
   divisibleby: withOne((of, by, budget) => equal(operation('%', of, by, budget), 0n, budget)),
-  eq,
-  equalto: eq,
   even: alone((of, budget) => isRemainder(of, 2n, 0n, budget)),
   false: alone((of) => of === false),
   filter: alone((of) => FILTER_NAMES.has(textOf(of, 'the name of a filter'))),
   float: alone((of) => typeof of === 'number'),
-  ge,
-  greaterthan: gt,
-  gt,
-  in: withOne((of, other, budget) => contains(other, of, budget)),
   integer: alone((of) => typeof of === 'bigint'),
   iterable: alone(
     (of) =>
@@ -74,12 +61,8 @@ const TESTS: Readonly<Record<string, Test>> = {
       of instanceof Dict ||
       of instanceof Undefined,
   ),
-  le,
-  lessthan: lt,
   lower: alone((of, budget) => isLower(str(of, budget))),
-  lt,
   mapping: alone((of) => of instanceof Dict),
-  ne,
   none: alone((of) => of === null),
   number: alone((of) => numeric(of) !== null),
   odd: alone((of, budget) => isRemainder(of, 2n, 1n, budget)),

@@ -4,6 +4,7 @@
  */
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError } from './failures.js';
+import type { Comparison } from './syntax.js';
 
 export type Value =
   | string
@@ -32,20 +33,12 @@ export class Undefined {
   }
 }
 
-export type ItemsKind =
-  | 'tuple'
-  | 'range'
-  | 'generator'
-  | 'dict_keys'
-  | 'dict_values'
-  | 'dict_items';
-
 /** What is no list and is gone through as one. A generator is gone through once. */
 export class Items {
-  readonly kind: ItemsKind;
+  readonly kind: 'tuple' | 'range' | 'generator' | `dict_${'keys' | 'values' | 'items'}`;
   #members: readonly Value[];
 
-  constructor(kind: ItemsKind, members: readonly Value[]) {
+  constructor(kind: Items['kind'], members: readonly Value[]) {
     this.kind = kind;
     this.#members = members;
   }
@@ -133,11 +126,11 @@ export class Callable {
 
 /** `loop`, by its members. */
 export class Loop {
-  readonly member: (name: string) => Value | undefined;
+  readonly members: Readonly<Record<string, () => Value>>;
   readonly again: ((over: Value) => Value) | null;
 
-  constructor(member: (name: string) => Value | undefined, again: ((over: Value) => Value) | null) {
-    this.member = member;
+  constructor(members: Loop['members'], again: Loop['again']) {
+    this.members = members;
     this.again = again;
   }
 }
@@ -279,6 +272,20 @@ export function order(left: Value, right: Value, budget: Budget): number {
   return x.length - y.length;
 }
 
+/** Comparisons by their operators. */
+export const COMPARES: Readonly<
+  Record<Comparison, (left: Value, right: Value, budget: Budget) => boolean>
+> = {
+  '==': equal,
+  '!=': (left, right, budget) => !equal(left, right, budget),
+  '<': (left, right, budget) => order(left, right, budget) < 0,
+  '<=': (left, right, budget) => order(left, right, budget) <= 0,
+  '>': (left, right, budget) => order(left, right, budget) > 0,
+  '>=': (left, right, budget) => order(left, right, budget) >= 0,
+  in: (left, right, budget) => contains(right, left, budget),
+  'not in': (left, right, budget) => !contains(right, left, budget),
+};
+
 const membersInOrder = (value: Value): readonly Value[] | null =>
   Array.isArray(value)
     ? value
@@ -298,13 +305,13 @@ export function contains(container: Value, member: Value, budget: Budget): boole
   if (typeof container === 'string') {
     if (typeof member !== 'string') {
       if (member instanceof Undefined) member.fail();
-      throw new TemplateError(`"in" of a text takes a text, not ${typeName(member)}`);
+      throw new TemplateError(`"in" of a string needs a string, not ${typeName(member)}`);
     }
     budget.search(container, member);
     return container.includes(member);
   }
   if (container instanceof Namespace || container instanceof Callable)
-    throw new TemplateError(`${typeName(container)} has no members`);
+    throw new TemplateError(`${typeName(container)} cannot be searched with "in"`);
   return iterated(container, budget).some((one) => equal(one, member, budget));
 }
 
@@ -325,6 +332,6 @@ export function textOf(value: Value | undefined, what: string): string {
   if (typeof value === 'string') return value;
   if (value instanceof Undefined) value.fail();
   throw new TemplateError(
-    `${what} must be a text, not ${value === undefined ? 'left out' : typeName(value)}`,
+    value === undefined ? `${what} is missing` : `${what} must be a string, not ${typeName(value)}`,
   );
 }

@@ -6,7 +6,7 @@ import type { Measured } from '../../monitor/trainee.js';
 import type { LoraOperation } from './operations.js';
 import type { TrainerSettings } from './trainee.js';
 
-/** What only the loop can do. */
+/** Actions that only the loop can do. */
 export interface LoopControl {
   /** Sequences for each optimiser step from now on; returns what is in force. */
   setBatch(sequences: number): number;
@@ -29,18 +29,18 @@ export interface ExecutorOptions {
   /** The executor changes it; whoever gives it keeps it, so that it outlives a process. */
   readonly inForce: OptimiserInForce;
   readonly loop: LoopControl;
-  /** Of the adapter's inputs, also of modules that are added; default: 0. */
+  /** Dropout on the adapter's inputs, also for added modules. Default 0. */
   readonly dropout?: number;
 }
 
-/** What a decision is about. */
+/** The iteration that a decision is about. */
 export interface ExecutedIteration {
   /** Sequences on which it is measured how far an edit moves the function. */
   readonly probe: readonly TrainSequence[];
   readonly steps: readonly StepStatistics[];
 }
 
-/** What a policy may know, as far as the trainer says it; batch and digests are the loop's. */
+/** Returns what a policy may know from the trainer; batch and digests come from the loop. */
 export function trainerSettings(
   trainer: Trainer,
   loop: Omit<TrainerSettings, 'modules'>,
@@ -105,7 +105,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
     const { loop } = this.#options;
     const snapshot = loop.kept(digest);
     if (snapshot === undefined)
-      throw new IsoproError('INVALID_ARGUMENT', `no state ${digest} is kept`);
+      throw new IsoproError('INVALID_ARGUMENT', `there is no saved state ${digest}`);
     await this.#trainer.rollbackTo(snapshot);
     return loop.digest();
   }
@@ -148,7 +148,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         if (Math.abs(operation.from - learningRate) > 1e-9 * learningRate)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            `the rate is ${learningRate}, not ${operation.from}`,
+            `the learning rate is ${learningRate}, not ${operation.from}`,
           );
         return this.#setOptimiser({ learningRate: operation.to });
       }
@@ -166,7 +166,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         if (skipped === 0)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            'every step of the iteration was finite and is applied: there is none to skip',
+            'every step of the iteration was finite and applied, so there is no step to skip',
           );
         return { skipped };
       }
@@ -190,7 +190,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         if (target === undefined)
           throw new IsoproError(
             'INVALID_ARGUMENT',
-            `${operation.module} is no module that can be adapted`,
+            `${operation.module} is not a module that can be adapted`,
           );
         const scale = trainer.info.targets[0]?.scale ?? 2;
         const { dropout = 0 } = this.#options;
@@ -216,7 +216,7 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
       case 'raise_precision': {
         const { epsilon } = this.inForce;
         if (operation.adamEps >= epsilon)
-          throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is ${epsilon} already`);
+          throw new IsoproError('INVALID_ARGUMENT', `Adam's epsilon is already ${epsilon}`);
         await this.#setOptimiser({ epsilon: operation.adamEps });
         return { epsilon: operation.adamEps };
       }

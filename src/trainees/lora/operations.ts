@@ -11,7 +11,7 @@ const module = z
   .string()
   .min(1)
   .max(200)
-  .refine((name) => name.isWellFormed(), 'holds half of a surrogate pair');
+  .refine((name) => name.isWellFormed(), 'contains a lone surrogate');
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
 const learningRate = z.number().positive().max(1);
 const factor = z.number().positive().max(1e6);
@@ -48,21 +48,21 @@ function rateObjection({ from, to }: Of<'set_lr'>, direction: string): string | 
   const within = (ratio: number, low: number, high: number): boolean =>
     ratio >= low * (1 - 1e-9) && ratio <= high * (1 + 1e-9);
   if (to < from !== (direction !== 'increase_lr'))
-    return `set_lr goes the other way than ${direction}`;
+    return `set_lr contradicts the direction ${direction}`;
   const ratio = to / from;
   return within(ratio, 1 / 10, 1 / 3) || within(ratio, 1.5, 3)
     ? null
-    : `set_lr changes the rate by ${ratio}; 1/10 to 1/3 or 1.5 to 3 is allowed`;
+    : `set_lr changes the rate by a factor of ${ratio}; allowed are 1/10 to 1/3 and 1.5 to 3`;
 }
 
 function batchObjection({ from, to }: Of<'set_batch'>, direction: string): string | null {
   if (to > from !== (direction === 'increase_batch_size'))
-    return `set_batch goes the other way than ${direction}`;
+    return `set_batch contradicts the direction ${direction}`;
   // downwards it may stop at the floor of 8 before the half
   const halved = to === Math.max(8, Math.ceil(from / 2)) && to < from;
   return to === 2 * from || halved
     ? null
-    : 'set_batch doubles or halves the batch, to not less than 8';
+    : 'set_batch must double or halve the batch, to at least 8';
 }
 
 /** An operation on a module that is adapted. */
@@ -88,7 +88,7 @@ function raisedRank(
   { rank, scale }: LoraModule,
   measured: Measured,
 ): LoraModule | string {
-  if (rank !== from) return `raise_rank from ${from}, and ${module} has rank ${rank}`;
+  if (rank !== from) return `raise_rank from ${from}, but ${module} has rank ${rank}`;
   return measured.rank === to
     ? { rank: to, scale }
     : `raise_rank to ${to} measured rank ${measured.rank ?? 'none'}`;
@@ -107,16 +107,15 @@ function addedTarget(
 }
 
 type Form<Op extends Name> = OperationForm<Of<Op>, LoraModule>;
-const hyperparameter = <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
-  event: 'hyperparameter_change',
-  directions,
-  parameters: PARAMETERS[op],
-});
-const architecture = <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
-  event: 'architecture_change',
-  directions,
-  parameters: PARAMETERS[op],
-});
+const formOf =
+  (event: Form<Name>['event']) =>
+  <Op extends Name>(op: Op, ...directions: string[]): Form<Op> => ({
+    event,
+    directions,
+    parameters: PARAMETERS[op],
+  });
+const hyperparameter = formOf('hyperparameter_change');
+const architecture = formOf('architecture_change');
 
 export const OPERATIONS: { readonly [Op in Name]: Form<Op> } = {
   set_lr: {
@@ -143,7 +142,7 @@ export const OPERATIONS: { readonly [Op in Name]: Form<Op> } = {
   },
   raise_rank: {
     ...architecture('raise_rank', 'add_capacity'),
-    objection: ({ from, to }) => (to > from ? null : 'raise_rank raises the rank'),
+    objection: ({ from, to }) => (to > from ? null : 'raise_rank must raise the rank'),
     restructure: onModule(raisedRank),
   },
   add_target: { ...architecture('add_target', 'add_capacity'), restructure: addedTarget },

@@ -12,7 +12,7 @@ import { OPERATIONS, type LoraOperation } from './operations.js';
 import { playbook } from './playbook.js';
 import { LORA_MODULE, type LoraModule } from './structure.js';
 
-/** What a policy may know of the running trainer. */
+/** State of the running trainer that a policy may know. */
 export interface TrainerSettings {
   readonly learningRate: number;
   /** Sequences for each optimiser step. */
