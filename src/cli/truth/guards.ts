@@ -9,6 +9,7 @@ import { interrupted, interruption, print, printJson, UsageError } from '../outp
 import { progressScreen } from '../operation-command.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { readCount } from '../tasks-generate.js';
+import { number, text, threads } from './flags.js';
 
 const GENERATED = DOMAINS.filter(({ source }) => source === 'generated').map(({ id }) => id);
 
@@ -30,26 +31,16 @@ export const truthGuardsCommand = defineCommand({
         default: ['urns'],
         describe: 'questions, of the part that nothing trains on',
       })
-      .option('problems', { type: 'number', default: 200, describe: 'of each domain' })
+      .option('problems', number('of each domain', 200))
       .option('mode', {
         choices: ['direct', 'chain-of-thought'],
         default: 'chain-of-thought',
         describe: 'how it is reasoned',
       })
-      .option('max-tokens', { type: 'number', default: 128, describe: 'tokens of a reply' })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'the base',
-        defaultDescription: 'by the name on record',
-      })
-      .option('out', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'folder of both runs and of evidence.json',
-        defaultDescription: 'runs/guards-N',
-      })
-      .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
+      .option('max-tokens', number('tokens of a reply', 128))
+      .option('model', text('the base', 'by the name on record'))
+      .option('out', text('folder of both runs and of evidence.json', 'runs/guards-N'))
+      .option('threads', threads)
       .option('signer', {
         choices: ['witness', 'single-process'] as const,
         default: 'witness' as const,

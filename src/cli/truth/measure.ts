@@ -26,11 +26,10 @@ import {
 import { STRATEGIES } from '../../truth-seeking/strategies/strategy.js';
 import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson } from '../output.js';
-import { readCount } from '../tasks-generate.js';
 import { progressScreen } from '../operation-command.js';
-import { requireAdapter } from './adapter-flag.js';
 import { truthText } from './screen.js';
 import type { Argv } from 'yargs';
+import { noNumber, readGivenCount, requireAdapter, runPositional, text } from './flags.js';
 
 const RECOMPUTE_OPTION = {
   choices: RECOMPUTED,
@@ -40,45 +39,16 @@ const RECOMPUTE_OPTION = {
   defaultDescription: RECOMPUTE_TEXT,
 } as const;
 
-interface Flags {
-  readonly run: string;
-  readonly model: string | undefined;
-  readonly adapter: string | undefined;
-  readonly predictor: string | undefined;
-  readonly judge: string | undefined;
-  readonly threads: number | undefined;
-  readonly each: boolean;
-  readonly json: boolean;
-}
+type Flags = ReturnType<typeof flags> extends Argv<infer Options> ? Options : never;
 
 const flags = (yargs: Argv<{ json: boolean }>) =>
   yargs
-    .positional('run', {
-      type: 'string',
-      demandOption: true,
-      describe: 'folder of a run of `truth run`',
-    })
-    .option('model', {
-      type: 'string',
-      requiresArg: true,
-      describe: "who measures: GGUF file, alias or hf: URI; default: the run's, by name",
-    })
-    .option('adapter', {
-      type: 'string',
-      requiresArg: true,
-      describe: 'LoRA adapter in GGUF of who measures',
-    })
-    .option('predictor', {
-      type: 'string',
-      requiresArg: true,
-      describe: 'another model, which predicts and forecasts',
-    })
-    .option('judge', {
-      type: 'string',
-      requiresArg: true,
-      describe: 'another model, which says beliefs, rates and grades',
-    })
-    .option('threads', { type: 'number', requiresArg: true, describe: "default: the run's" })
+    .positional('run', runPositional)
+    .option('model', text("who measures: GGUF file, alias or hf: URI; default: the run's, by name"))
+    .option('adapter', text('LoRA adapter in GGUF of who measures'))
+    .option('predictor', text('another model, which predicts and forecasts'))
+    .option('judge', text('another model, which says beliefs, rates and grades'))
+    .option('threads', noNumber("default: the run's"))
     .option('each', { type: 'boolean', default: false, describe: EACH_HELP });
 
 async function again(
@@ -98,10 +68,8 @@ async function again(
   const { predictor: ownPredictor, judge: ownJudge, adapter: _, matmul, ...rest } = config;
   const recorded = async (name: string | undefined): Promise<string | undefined> =>
     name === undefined || !needsModel ? name : modelOfRecord(name);
-  const [predictor, judge] = [
-    argv.predictor ?? (await recorded(ownPredictor)),
-    argv.judge ?? (await recorded(ownJudge)),
-  ];
+  const predictor = argv.predictor ?? (await recorded(ownPredictor));
+  const judge = argv.judge ?? (await recorded(ownJudge));
   await using policies = needsModel
     ? await openPolicies(
         {
@@ -110,7 +78,7 @@ async function again(
           model: argv.model ?? (await modelOfRecord(config.model)),
           threads: argv.threads ?? config.threads,
           // of another model ours may have nothing
-          ...(matmul === undefined || argv.model !== undefined ? {} : { matmul }),
+          ...given({ matmul: argv.model === undefined ? matmul : undefined }),
           ...given({ adapter: argv.adapter, predictor, judge }),
         },
         { signal },
@@ -145,11 +113,7 @@ export const truthBeliefsCommand = defineCommand({
         choices: BELIEF_KINDS,
         describe: "where they come from; default: the run's",
       })
-      .option('measurements', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'how often one is asked for that is said',
-      })
+      .option('measurements', noNumber('how often one is asked for that is said'))
       .epilogue(
         'Beliefs that are there are not read again: the same command continues after an interruption.',
       )
@@ -162,10 +126,10 @@ export const truthBeliefsCommand = defineCommand({
       // of one reader the same beliefs come again, so that nothing is read twice
       recompute: ['beliefs=missing', 'trials=never', 'world=investigation'],
       beliefs: {
-        ...given({ beliefSystem: argv.beliefSystem, belief: argv.belief }),
-        ...(argv.measurements === undefined
-          ? {}
-          : { measurements: readCount('measurements', argv.measurements, 1) }),
+        ...given(argv, 'beliefSystem', 'belief'),
+        ...given({
+          measurements: readGivenCount('measurements', argv.measurements, 1),
+        }),
       },
     }),
 });
@@ -183,11 +147,7 @@ export const truthEvaluateCommand = defineCommand({
         default: [] as string[],
         describe: `what is scored beside what was: ${STRATEGIES.names.join(', ')}`,
       })
-      .option('examples', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'JSON lines {question, response, score?} before a judge',
-      })
+      .option('examples', text('JSON lines {question, response, score?} before a judge'))
       .option('recompute', RECOMPUTE_OPTION)
       .example(
         '$0 truth evaluate runs/urns --eval martingale:change=log-odds',
@@ -204,11 +164,10 @@ export const truthEvaluateCommand = defineCommand({
         (each) =>
           ['mutual-predictability', 'world-in-the-loop'].includes(each.name) || isRated(each),
       );
-    const examples = argv.examples === undefined ? {} : { examples: argv.examples };
     return again(argv, measured || argv.recompute !== undefined, {
       eval: argv.eval,
       recompute: argv.recompute,
-      ...examples,
+      ...given(argv, 'examples'),
     });
   },
 });

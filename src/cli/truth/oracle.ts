@@ -13,6 +13,7 @@ import { defineCommand } from '../command.js';
 import { interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import { readCount, readSeed } from '../tasks-generate.js';
+import { number } from './flags.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
 
@@ -38,22 +39,10 @@ export const truthOracleCommand = defineCommand({
         default: [40, 200],
         describe: 'in a sample',
       })
-      .option('samples', { type: 'number', default: 200, describe: 'drawn of each' })
-      .option('draws', {
-        type: 'number',
-        default: 3,
-        describe: 'of a trajectory, 12 at most; a belief follows each',
-      })
-      .option('wordings', {
-        type: 'number',
-        default: 3,
-        describe: 'by which each belief is measured',
-      })
-      .option('noise', {
-        type: 'number',
-        default: 0.1,
-        describe: 'standard deviation of each kind of noise',
-      })
+      .option('samples', number('drawn of each', 200))
+      .option('draws', number('of a trajectory, 12 at most; a belief follows each', 3))
+      .option('wordings', number('by which each belief is measured', 3))
+      .option('noise', number('standard deviation of each kind of noise', 0.1))
       .option('seed', { type: 'string', default: '1', describe: '64-bit seed of the samples' })
       .epilogue(
         'Kinds of noise: an offset of each wording; what lasts over a trajectory; what is fresh at each belief; all three. Of a ' +

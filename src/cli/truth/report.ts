@@ -13,7 +13,7 @@ import { defineCommand } from '../command.js';
 import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';
 import { readCount } from '../tasks-generate.js';
-import { requireAdapter } from './adapter-flag.js';
+import { requireAdapter, runPositional, text } from './flags.js';
 
 interface Measuring {
   readonly tokens: number;
@@ -66,28 +66,20 @@ export const truthReportCommand = defineCommand({
     'One HTML page of a run: beliefs by step, calibration, change against the belief before, single trajectories',
   builder: (yargs) =>
     yargs
-      .positional('run', {
-        type: 'string',
-        demandOption: true,
-        describe: 'folder of a run of `truth run`',
-      })
+      .positional('run', runPositional)
       .option('out', {
         type: 'string',
         requiresArg: true,
         default: 'truth.html',
         describe: 'the file to write',
       })
-      .option('against', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'folder of a run that this one stands beside',
-      })
-      .option('reader', {
-        type: 'string',
-        requiresArg: true,
-        describe:
+      .option('against', text('folder of a run that this one stands beside'))
+      .option(
+        'reader',
+        text(
           'whose beliefs: logprob, judge, self or stated, or how the id of a reader begins; default: the first of the run',
-      })
+        ),
+      )
       .option('tokens', {
         type: 'number',
         requiresArg: true,
@@ -100,16 +92,8 @@ export const truthReportCommand = defineCommand({
         default: 4,
         describe: 'words between two readings of the belief',
       })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: "who measures tokens; default: the run's, by name",
-      })
-      .option('adapter', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'LoRA adapter in GGUF of who measures tokens',
-      })
+      .option('model', text("who measures tokens; default: the run's, by name"))
+      .option('adapter', text('LoRA adapter in GGUF of who measures tokens'))
       .epilogue('The page opens offline and asks for nothing.')
       .example('$0 truth report runs/urns --tokens 4', 'truth.html'),
   handler: async ({ run: folder, out, against, reader, json, ...measuring }) => {

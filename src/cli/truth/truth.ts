@@ -15,20 +15,9 @@ export const truthCommand = defineCommand({
   builder: (yargs) =>
     yargs
       .command([
-        ...[
-          truthRunCommand,
-          truthBeliefsCommand,
-          truthEvaluateCommand,
-          truthAnalyzeCommand,
-          truthReportCommand,
-        ],
-        ...[
-          truthTrainCommand,
-          truthLabelsCommand,
-          truthGuardsCommand,
-          truthDomainsCommand,
-          truthOracleCommand,
-        ],
+        ...[truthRunCommand, truthBeliefsCommand, truthEvaluateCommand, truthAnalyzeCommand],
+        ...[truthReportCommand, truthTrainCommand, truthLabelsCommand, truthGuardsCommand],
+        ...[truthDomainsCommand, truthOracleCommand],
       ])
       .demandCommand(1, 'Name an action; `isopro-native truth --help` lists them.')
       .example(
