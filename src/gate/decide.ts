@@ -101,30 +101,24 @@ export function decide(
 ): GateDecision {
   const asked = parsed(gatePolicy, policy, 'policy', 'GATE_POLICY_INVALID');
   const given = parsed(gateEvidence, withMap(evidence), 'evidence', 'GATE_EVIDENCE_INVALID');
-  const [one, other] = [challenger, incumbent].map((each, i) =>
-    parsed(version, each, i === 0 ? 'challenger' : 'incumbent', 'GATE_EVIDENCE_INVALID'),
-  ) as [Version, Version];
+  const one = parsed(version, challenger, 'challenger', 'GATE_EVIDENCE_INVALID');
+  const other = parsed(version, incumbent, 'incumbent', 'GATE_EVIDENCE_INVALID');
   const alpha = alphaOf(asked, given.attempt);
   const pairing = pair(given.trials, one.id, other.id);
   const guarded = asked.guards.map((guard) => ({
     guard,
     pairing: pair(given.guards.get(guard.name) ?? [], one.id, other.id, guard.ceiling),
   }));
-  const said = (
-    decision: Decision,
-    reasons: readonly string[],
-    statistic: Statistic | null,
-    guards: readonly GuardDecision[],
-  ): GateDecision => ({
-    decision,
-    reasons,
-    attempt: given.attempt,
-    alpha,
-    blocks: pairing.blocks.length,
-    pairs: pairing.pairs,
-    statistic,
-    guards,
+  const of = { attempt: given.attempt, alpha };
+  const counts = { blocks: pairing.blocks.length, pairs: pairing.pairs };
+  const undecided = (decision: Decision, reasons: readonly string[]): GateDecision => ({
+    ...{ decision, reasons, ...of, ...counts, statistic: null, guards: [] },
   });
+  /** What of guards' trials is wrong, each with its guard's name. */
+  const ofGuards = (what: 'faults' | 'errors'): string[] =>
+    guarded.flatMap(({ guard, pairing: own }) =>
+      own[what].map((each) => `guard ${guard.name}: ${each}`),
+    );
 
   const faults = [
     ...(one.id === other.id ? ['the challenger is the incumbent'] : []),
@@ -132,32 +126,26 @@ export function decide(
       .filter((name) => !asked.guards.some((guard) => guard.name === name))
       .map((name) => `the policy has no guard ${name.slice(0, 60)}`),
     ...pairing.faults,
-    ...guarded.flatMap(({ guard, pairing: of }) =>
-      of.faults.map((fault) => `guard ${guard.name}: ${fault}`),
-    ),
+    ...ofGuards('faults'),
   ];
-  if (faults.length > 0) return said('invalid', faults, null, []);
-  const errors = [
-    ...pairing.errors,
-    ...guarded.flatMap(({ guard, pairing: of }) =>
-      of.errors.map((error) => `guard ${guard.name}: ${error}`),
-    ),
-  ];
+  if (faults.length > 0) return undecided('invalid', faults);
+  const errors = [...pairing.errors, ...ofGuards('errors')];
   // a pair that is left out may be missing because of how it would have come out
-  if (errors.length > 0) return said('infrastructure-error', errors, null, []);
+  if (errors.length > 0) return undecided('infrastructure-error', errors);
 
   const outcome = target(pairing.blocks, asked, alpha);
-  const guards = guarded.map(({ guard, pairing: of }) => ({
+  const guards = guarded.map(({ guard, pairing: { blocks } }) => ({
     name: guard.name,
-    ...heldGuard(of.blocks, guard, alpha),
+    ...heldGuard(blocks, guard, alpha),
   }));
   const all = [outcome, ...guards];
   const reasons = [outcome.reason, ...guards.map(({ name, reason }) => `guard ${name}: ${reason}`)];
-  const decision =
-    (['invalid', 'refuted', 'inconclusive', 'open'] as const).find((state) =>
-      all.some((each) => each.state === state),
+  const state =
+    (['invalid', 'refuted', 'inconclusive', 'open'] as const).find((one) =>
+      all.some((each) => each.state === one),
     ) ?? 'shown';
-  return said(DECISIONS[decision], reasons, outcome.statistic, guards);
+  const decision = DECISIONS[state];
+  return { decision, reasons, ...of, ...counts, statistic: outcome.statistic, guards };
 }
 
 const DECISIONS = {

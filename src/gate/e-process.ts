@@ -50,7 +50,9 @@ export const fixedBet = (fraction: number): Bets => ({
  * one; up to 255 differences it also equals the integral, because a product of n terms 1 + fraction
  * × difference is a polynomial of degree n, which 128 nodes integrate exactly up to degree 255.
  */
-export const UNIFORM_BETS: Bets = gaussLegendre(128);
+export const uniformBets = (): Bets => (uniform ??= gaussLegendre(128));
+/** Made at the first use: most commands decide nothing. */
+let uniform: Bets | undefined;
 
 function gaussLegendre(nodes: number): Bets {
   const fractions = new Float64Array(nodes);
@@ -91,7 +93,7 @@ export class BettingProcess {
   readonly #products: Float64Array;
   #pending = 0;
 
-  constructor(bets: Bets = UNIFORM_BETS) {
+  constructor(bets: Bets = uniformBets()) {
     this.#bets = bets;
     this.#logs = bets.weights.map(Math.log);
     this.#products = new Float64Array(bets.weights.length).fill(1);
@@ -135,7 +137,7 @@ export class RestartingProcess {
   readonly #scales: Float64Array;
   #count = 0;
 
-  constructor(bets: Bets = UNIFORM_BETS) {
+  constructor(bets: Bets = uniformBets()) {
     this.#bets = bets;
     this.#values = new Float64Array(bets.weights.length);
     this.#logs = new Float64Array(bets.weights.length);

@@ -59,12 +59,6 @@ export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: 
   const of = (lane: Lane): number[] =>
     blocks.filter((block) => block.lane === lane).map(differenceOf);
   const [screen, confirmation, heldOut] = [of('screen'), of('confirmation'), of('held-out')];
-  const measured = {
-    kind: 'paired-t',
-    screen: screen.length,
-    confirmation: confirmation.length,
-    heldOut: heldOut.length,
-  } as const;
   const result = (
     state: Outcome['state'],
     reason: string,
@@ -73,7 +67,10 @@ export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: 
     state,
     reason,
     statistic: {
-      ...measured,
+      kind: 'paired-t',
+      screen: screen.length,
+      confirmation: confirmation.length,
+      heldOut: heldOut.length,
       mean: confirmation.length === 0 ? null : mean(confirmation),
       interval,
     },
@@ -106,18 +103,13 @@ export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: 
   const interval = pairedTInterval(confirmation, family, looks)!;
   if (interval.low < minimumEffect) {
     const so = `the lower limit ${interval.low} is below ${minimumEffect}`;
-    return confirmation.length < policy.most
-      ? result('open', so, interval)
-      : result('inconclusive', so, interval);
+    return result(confirmation.length < policy.most ? 'open' : 'inconclusive', so, interval);
   }
   if (heldOut.length < policy.heldOut)
     return result('open', missing('held-out', heldOut.length, policy.heldOut), interval);
   const held = mean(heldOut);
-  return held < minimumEffect
-    ? result('refuted', `the held-out mean ${held} is below ${minimumEffect}`, interval)
-    : result(
-        'shown',
-        `the lower limit ${interval.low} and the held-out mean ${held} reach ${minimumEffect}`,
-        interval,
-      );
+  if (held < minimumEffect)
+    return result('refuted', `the held-out mean ${held} is below ${minimumEffect}`, interval);
+  const so = `the lower limit ${interval.low} and the held-out mean ${held} reach ${minimumEffect}`;
+  return result('shown', so, interval);
 }

@@ -19,15 +19,13 @@ function decimalOf(value: number): Decimal {
   return { digits: BigInt(whole! + part), scale: part.length - Number(exponent) };
 }
 
+/** Its digits as those of a number of a finer scale. */
+const atScale = (value: Decimal, scale: number): bigint =>
+  value.digits * 10n ** BigInt(scale - value.scale);
+
 function sum(values: readonly Decimal[]): Decimal {
   const scale = Math.max(...values.map((value) => value.scale));
-  return {
-    digits: values.reduce(
-      (total, value) => total + value.digits * 10n ** BigInt(scale - value.scale),
-      0n,
-    ),
-    scale,
-  };
+  return { digits: values.reduce((total, value) => total + atScale(value, scale), 0n), scale };
 }
 
 /**
@@ -43,10 +41,7 @@ export function wins({ challenger, incumbent }: Block, margin: number): boolean 
     { digits: asked.digits * BigInt(incumbent.length), scale: asked.scale },
   ]);
   const scale = Math.max(left.scale, right.scale);
-  return (
-    left.digits * 10n ** BigInt(scale - left.scale) >=
-    right.digits * 10n ** BigInt(scale - right.scale)
-  );
+  return atScale(left, scale) >= atScale(right, scale);
 }
 
 export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number): Outcome {
@@ -59,18 +54,20 @@ export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number
     wins: won,
   } as const;
   const said = `${won} of ${blocks.length} blocks won`;
+  const ended = (state: Outcome['state'], reason: string): Outcome => ({
+    state,
+    reason,
+    statistic,
+  });
   if (blocks.length > policy.blocks)
-    return {
-      state: 'invalid',
-      reason: `${blocks.length} blocks, where the policy has ${policy.blocks}: evidence after the fact`,
-      statistic,
-    };
-  if (alpha === 0)
-    return { state: 'inconclusive', reason: 'no alpha is left for this attempt', statistic };
-  if (blocks.length < policy.blocks)
-    return { state: 'open', reason: `${said}, of ${policy.blocks} planned`, statistic };
+    return ended(
+      'invalid',
+      `${blocks.length} blocks, where the policy has ${policy.blocks}: evidence after the fact`,
+    );
+  if (alpha === 0) return ended('inconclusive', 'no alpha is left for this attempt');
+  if (blocks.length < policy.blocks) return ended('open', `${said}, of ${policy.blocks} planned`);
   // 2^-blocks <= alpha, the same in doubles as in numbers: a power of two is exact down to 2^-1074
   return won === blocks.length && 2 ** -blocks.length <= alpha
-    ? { state: 'shown', reason: said, statistic }
-    : { state: 'inconclusive', reason: `${said}: nothing less than all is evidence`, statistic };
+    ? ended('shown', said)
+    : ended('inconclusive', `${said}: nothing less than all is evidence`);
 }

@@ -95,6 +95,11 @@ function shown(all: readonly string[]): string[] {
   return all.length > SHOWN ? [...all.slice(0, SHOWN), `and ${all.length - SHOWN} more`] : [...all];
 }
 
+function isInRange(score: number, isSigned: boolean, ceiling: number | undefined): boolean {
+  if (isSigned) return Number.isFinite(score);
+  return score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1);
+}
+
 /**
  * Pairs trials by task, problem, sample, evaluator epoch and verifier digest.
  * @param ceiling the scores are costs, of which more than this counts as this; they become 1 - cost
@@ -111,55 +116,44 @@ export function pair(
   const judges = new Map<string, Trial>();
   const blocks = new Map<string, OpenBlock>();
   for (const each of given) {
-    const { task, problem, sample, lane, version, score, error } = each;
+    const { task, problem, sample, lane, version, score, error, signed } = each;
+    const fault = (what: string): number => faults.push(`${nameOf(each)}: ${what}`);
     const arm = version === challenger ? 'challenger' : version === incumbent ? 'incumbent' : null;
     if (arm === null) {
-      faults.push(
-        `${nameOf(each)}: version ${shorten(version)} is neither the challenger nor the incumbent`,
-      );
+      fault(`version ${shorten(version)} is neither the challenger nor the incumbent`);
       continue;
     }
     const judge = judges.get(task) ?? each;
     judges.set(task, judge);
     if (judge.epoch !== each.epoch)
-      faults.push(
-        `${nameOf(each)}: evaluator epoch ${shorten(each.epoch)} beside ${shorten(judge.epoch)}`,
-      );
+      fault(`evaluator epoch ${shorten(each.epoch)} beside ${shorten(judge.epoch)}`);
     if (judge.verifier !== each.verifier)
-      faults.push(
-        `${nameOf(each)}: verifier ${shorten(each.verifier)} beside ${shorten(judge.verifier)}`,
-      );
+      fault(`verifier ${shorten(each.verifier)} beside ${shorten(judge.verifier)}`);
     const key = JSON.stringify([task, problem]);
     let block = blocks.get(key);
     if (block === undefined) blocks.set(key, (block = { lane, samples: new Map() }));
-    if (block.lane !== lane)
-      faults.push(`${nameOf(each)}: stands in the lanes ${block.lane} and ${lane}`);
+    if (block.lane !== lane) fault(`stands in the lanes ${block.lane} and ${lane}`);
     let sides = block.samples.get(sample);
     if (sides === undefined) block.samples.set(sample, (sides = { failed: false }));
     if (sides[arm] !== undefined) {
-      faults.push(`${nameOf(each)}: the ${arm} has it twice`);
+      fault(`the ${arm} has it twice`);
       continue;
     }
     sides[arm] = { trial: each, score: 0, costs: { up: 0, down: 0 } };
-    if ((score === undefined) === (error === undefined)) {
-      faults.push(`${nameOf(each)}: needs a score or an error, and not both`);
-    } else if (score === undefined) {
+    if ((score === undefined) === (error === undefined))
+      fault('needs a score or an error, and not both');
+    else if (score === undefined) {
       sides.failed = true;
       errors.push(`${nameOf(each)} of the ${arm}: ${shorten(error!)}`);
-    } else if (each.signed === true && ceiling === undefined) {
-      faults.push(`${nameOf(each)}: only a guard with a ceiling takes a signed score`);
-    } else if (
-      !(each.signed === true
-        ? Number.isFinite(score)
-        : score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1))
-    ) {
-      faults.push(
-        `${nameOf(each)}: score ${score} of the ${arm} is ${ceiling === undefined ? 'not in [0, 1]' : 'no finite cost'}`,
-      );
+    } else if (signed === true && ceiling === undefined)
+      fault('only a guard with a ceiling takes a signed score');
+    else if (!isInRange(score, signed === true, ceiling)) {
+      const range = ceiling === undefined ? 'not in [0, 1]' : 'no finite cost';
+      fault(`score ${score} of the ${arm} is ${range}`);
     } else {
       const part = ceiling === undefined ? 0 : Math.min(1, Math.max(-1, score / ceiling));
       sides[arm].score = ceiling === undefined ? score : 1 - Math.abs(part);
-      sides[arm].costs = { up: part, down: each.signed === true ? -part : part };
+      sides[arm].costs = { up: part, down: signed === true ? -part : part };
     }
   }
   const isSigned = given.some(({ signed }) => signed === true);
@@ -167,17 +161,10 @@ export function pair(
   const closed: Block[] = [];
   for (const { lane, samples } of blocks.values()) {
     const whole = [...samples.values()].filter((sides) => {
-      const alone =
-        sides.challenger === undefined
-          ? sides.incumbent
-          : sides.incumbent === undefined
-            ? sides.challenger
-            : undefined;
-      if (alone !== undefined)
-        faults.push(
-          `${nameOf(alone.trial)}: only the ${sides.challenger === undefined ? 'incumbent' : 'challenger'} has it`,
-        );
-      return alone === undefined && !sides.failed;
+      if (sides.challenger !== undefined && sides.incumbent !== undefined) return !sides.failed;
+      const arm = sides.challenger === undefined ? 'incumbent' : 'challenger';
+      faults.push(`${nameOf(sides[arm]!.trial)}: only the ${arm} has it`);
+      return false;
     });
     if (whole.length === 0) continue;
     pairs += whole.length;

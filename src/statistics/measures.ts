@@ -105,14 +105,9 @@ export function measure(
   const byTier = groupBy(
     problems.filter(({ length }) => length > 0),
     (samples) => samples[0]!.tier,
-    (samples) => samples,
   );
   const present = tiers.filter(({ id }) => byTier.has(id));
-  const slots = groupBy(
-    present,
-    ({ id, group }) => group ?? id,
-    (tier) => tier,
-  );
+  const slots = groupBy(present, ({ id, group }) => group ?? id);
   const measured = MEASURE_NAMES.filter((name) => figures.includes(MEASURES[name].figure)).map(
     (name): [MeasureName, MeasureSummary] => {
       const { measure, isValid, most } = MEASURES[name];

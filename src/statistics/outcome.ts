@@ -1,3 +1,5 @@
+import { given, type Given } from '../given.js';
+
 /**
  * An answer that is a probability: what it gave an event, in [0, 1], and whether the event came
  * about.
@@ -62,15 +64,11 @@ export function underReading(
 }
 
 /** The figures of a verdict alone, without members for those that it does not have. */
-export const figuresOf = ({
-  score,
-  forecast,
-}: Figures): { readonly score?: number; readonly forecast?: Forecast } => ({
-  ...(score === undefined ? {} : { score }),
-  ...(forecast === undefined
-    ? {}
-    : { forecast: { probability: forecast.probability, outcome: forecast.outcome } }),
-});
+export const figuresOf = ({ score, forecast }: Figures): Given<Figures> =>
+  given({
+    score,
+    forecast: forecast && { probability: forecast.probability, outcome: forecast.outcome },
+  });
 
 /** Those that any of the verdicts has. */
 export const figuresGiven = (verdicts: readonly Figures[]): FigureName[] =>

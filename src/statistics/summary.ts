@@ -86,16 +86,19 @@ export function summarise(
   };
 }
 
+const kindsByTier = (outcomes: readonly Pick<Outcome, 'tier' | 'kind'>[]) =>
+  groupBy(
+    outcomes,
+    ({ tier }) => tier,
+    ({ kind }) => kind,
+  );
+
 function ratesOf(
   outcomes: readonly Pick<Outcome, 'tier' | 'kind'>[],
   tiers: readonly TierOfSummary[],
   options: Omit<BootstrapOptions, 'of'>,
 ): Rates {
-  const kinds = groupBy(
-    outcomes,
-    (outcome) => outcome.tier,
-    (outcome) => outcome.kind,
-  );
+  const kinds = kindsByTier(outcomes);
   for (const tier of kinds.keys())
     if (!tiers.some(({ id }) => id === tier))
       throw new RangeError(`an outcome names the unknown tier ${tier}`);
@@ -149,11 +152,7 @@ export function verdictsByTier(
   outcomes: readonly Outcome[],
   tiers: readonly TierOfSummary[],
 ): TierVerdicts[] {
-  const kinds = groupBy(
-    outcomes,
-    (outcome) => outcome.tier,
-    (outcome) => outcome.kind,
-  );
+  const kinds = kindsByTier(outcomes);
   const present = tiers.filter(({ id }) => kinds.has(id));
   const weights = weightsOf(present);
   return present.map(({ id }, i) => ({
@@ -167,11 +166,7 @@ export function verdictsByTier(
 
 /** What each tier counts in the mean, where these are all that there are: a group counts as one. */
 export function weightsOf(tiers: readonly TierOfSummary[]): number[] {
-  const members = groupBy(
-    tiers,
-    ({ id, group }) => group ?? id,
-    ({ id }) => id,
-  );
+  const members = groupBy(tiers, ({ id, group }) => group ?? id);
   return tiers.map(({ id, group }) => 1 / (members.size * members.get(group ?? id)!.length));
 }
 
@@ -180,21 +175,12 @@ export function meanOverTiers(
   outcomes: readonly Outcome[],
   tiers: readonly TierOfSummary[],
 ): number | null {
-  const kinds = groupBy(
-    outcomes,
-    (outcome) => outcome.tier,
-    (outcome) => outcome.kind,
-  );
-  const slots = [
-    ...groupBy(
-      tiers.filter(({ id }) => kinds.has(id)),
-      ({ id, group }) => group ?? id,
-      ({ id }) => id,
-    ).values(),
-  ];
+  const kinds = kindsByTier(outcomes);
+  const present = tiers.filter(({ id }) => kinds.has(id));
+  const slots = [...groupBy(present, ({ id, group }) => group ?? id).values()];
   const strata = slots.flatMap((members) =>
     members.map(
-      (id): Stratum => ({
+      ({ id }): Stratum => ({
         weight: 1 / members.length / slots.length,
         values: kinds
           .get(id)!

@@ -5,7 +5,7 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { TokenIds } from '../engine/generate-request.js';
-import { given as stated } from '../given.js';
+import { given } from '../given.js';
 import {
   asBranch,
   type InferOptions,
@@ -98,7 +98,7 @@ export async function localPolicy(
     adapterScale,
     renderer: model.rendererId,
     kvType: model.info.kvType,
-    ...(model.info.matmul === 'own' ? { matmul: 'own' as const } : {}),
+    ...(model.info.matmul === 'own' && { matmul: 'own' as const }),
     threads: model.info.threads,
     seed: seed.toString(),
   };
@@ -118,8 +118,7 @@ export async function localPolicy(
       sampling: { temperature },
       adapter,
       adapterScale,
-      ...stated({ grammar }),
-      ...(signal && { signal }),
+      ...given({ grammar, signal }),
     });
     const replies: Reply[] = [];
     for await (const { promptIndex, text, tokenIds, finish } of rollouts)

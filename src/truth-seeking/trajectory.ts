@@ -4,7 +4,9 @@
  */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
 import type { Message } from './policy.js';
+import type { Problem } from './problem.js';
 
 export interface Step {
   readonly content: string;
@@ -48,4 +50,13 @@ export function trajectory({
     steps: steps.map(({ content: text, trainable }) => ({ content: text, trainable })),
   };
   return { id: hash('sha256', canonicalJson(content)), ...content };
+}
+
+/** @throws IsoproError INVALID_ARGUMENT where a trajectory is of another problem */
+export function requireAbout(of: Trajectory, { id }: Problem): void {
+  if (of.problemId !== id)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'trajectory: it is of another problem than the one given',
+    );
 }

@@ -18,7 +18,7 @@ import {
   BettingProcess,
   fixedBet,
   RestartingProcess,
-  UNIFORM_BETS,
+  uniformBets,
 } from '../../src/gate/e-process.js';
 import { shownE } from '../../src/gate/outcome.js';
 import { wins } from '../../src/gate/sign.js';
@@ -738,7 +738,7 @@ describe('the watch', () => {
 
 describe('e-processes', () => {
   test('the 128 parts of the uniform mixture have its moments', () => {
-    const { fractions, weights } = UNIFORM_BETS;
+    const { fractions, weights } = uniformBets();
     expect(fractions).toHaveLength(128);
     for (const power of [0, 1, 2, 3, 10, 100, 254, 255])
       expect(

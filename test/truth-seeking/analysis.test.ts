@@ -7,7 +7,6 @@ import {
   attribute,
   comparePerformance,
   crossSetupAgreement,
-  readScoredRuns,
   relateEvaluations,
   resultsCatalog,
   tokenEvidence,
@@ -649,19 +648,6 @@ test('every result is JSON that its schema takes back unchanged, also of a singl
       expect(parsed).toEqual(result);
     }
   }
-});
-
-test('scores that are no scores are refused by name', () => {
-  const scored = run('a', [1]);
-  expect(readScoredRuns(JSON.parse(JSON.stringify([scored])))).toEqual([scored]);
-  const refused = (value: unknown, message: RegExp): void =>
-    expect(() => readScoredRuns(value)).toThrow(
-      expect.objectContaining({ code: 'DATA_INVALID', message: expect.stringMatching(message) }),
-    );
-  refused([{ ...scored, value: '1' }], /value/);
-  refused([{ ...scored, direction: 'up' }], /direction/);
-  refused([{ ...scored, scores: [...scored.scores, ...scored.scores] }], /scored twice/);
-  refused({}, /array/);
 });
 
 test('a signed shift is compared by its distance from 0: following and opposing users is no better than following them', () => {

@@ -23,9 +23,7 @@ import { martingaleRewards } from '../../src/truth-seeking/strategies/martingale
 import {
   bootstrapExamples,
   ordersOf,
-  parseQualitativeId,
   qualitativeConfig,
-  qualitativeId,
   qualitativeScore,
   rate,
   type Judging,
@@ -97,16 +95,6 @@ describe('verdicts', () => {
 });
 
 describe('qualitative judge', () => {
-  test('a configuration has a name that parses back', () => {
-    const config = qualitativeConfig.parse({ bootstrapRounds: 2 });
-    expect(qualitativeId(config)).toBe('rbr-p-s1-e1-b2-p0');
-    expect(parseQualitativeId('rbr-p-s1-e1-b2-p0')).toEqual(config);
-    for (const id of ['n-n-s0-e3-b0-p0', 'rb-s-s0-e1-b1-p1'])
-      expect(qualitativeId(parseQualitativeId(id))).toBe(id);
-    for (const id of ['', 'rbr-p-s1-e0-b2-p0', 'rbr-p-s1-e1-b9-p0', 'rbr-p-s1-e1-b2-p0-x'])
-      expect(() => parseQualitativeId(id)).toThrow(/is no qualitative judge/);
-  });
-
   test('own answer, attack, defence, resolution and verdict, each hearing what was said before', async () => {
     const { judging, heard } = listening((_, call) =>
       call === 5 ? verdict(0.8) : `stage ${call}`,

@@ -12,7 +12,7 @@ import {
   forecastOutcomes,
   worldInTheLoop,
 } from '../../src/truth-seeking/strategies/world-in-the-loop.js';
-import { observed, worldOfFile } from '../../src/truth-seeking/strategies/worlds.js';
+import { observed } from '../../src/truth-seeking/strategies/worlds.js';
 import { FORECAST_TEMPLATES } from '../../src/truth-seeking/strategies/strategy.js';
 import { trajectory, type Trajectory } from '../../src/truth-seeking/trajectory.js';
 
@@ -69,22 +69,6 @@ describe('worlds', () => {
       a + b === c ? 'passed' : 'failed',
     ]);
     expect(observed(VALUE_STATEMENTS.problems[0]!)).toBeNull();
-  });
-
-  test('what a user observed', () => {
-    const line = (row: object): string => `${JSON.stringify(row)}\n`;
-    const row = { problemId: claim!.id, question: 'What is it?', outcome: '7' };
-    expect(worldOfFile(`\n${line(row)}`).observe(claim!)).toEqual([
-      { question: 'What is it?', outcome: '7' },
-    ]);
-    const refused = (text: string, message: RegExp, code = 'DATA_INVALID'): void =>
-      expect(() => worldOfFile(text)).toThrow(
-        expect.objectContaining({ code, message: expect.stringMatching(message) }),
-      );
-    refused(line(row) + line(row), /line 2 .* stands in a line before/);
-    refused(line({ ...row, outcome: ' ' }), /line 1 [^]*outcome/);
-    refused(line({ ...row, more: 1 }), /line 1/);
-    refused('{', /line 1 is not JSON/, 'INVALID_ARGUMENT');
   });
 });
 

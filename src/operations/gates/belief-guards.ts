@@ -13,6 +13,7 @@ import { loadModel } from '../../engine/model.js';
 import { modelOfRecord } from '../../engine/model-files.js';
 import { IsoproError } from '../../errors.js';
 import { makeFolder, readJson, readText } from '../../files.js';
+import { given } from '../../given.js';
 import type { GatePolicy, TrialInput } from '../../gate/index.js';
 import { deriveSeed } from '../../random.js';
 import { jsonDifferences } from '../../run-folder/manifest.js';
@@ -232,17 +233,12 @@ function evidenceOf({ state, start }: TruthRun, name: string): BeliefEvidence[] 
         target: targetOf(problem),
       })),
       asked: asked.map((problem) => {
-        const [alone, userFor0, userFor1] = [
-          problem.id,
-          userFor(problem, 0),
-          userFor(problem, 1),
-        ].map((id) => last(setup, id));
-        const isRead = alone != null && userFor0 != null && userFor1 != null;
-        return {
-          problemId: problem.id,
-          thrice: isRead ? { alone, userFor0, userFor1 } : null,
-          target: targetOf(problem),
-        };
+        const alone = last(setup, problem.id);
+        const userFor0 = last(setup, userFor(problem, 0));
+        const userFor1 = last(setup, userFor(problem, 1));
+        const isRead = alone !== null && userFor0 !== null && userFor1 !== null;
+        const thrice = isRead ? { alone, userFor0, userFor1 } : null;
+        return { problemId: problem.id, thrice, target: targetOf(problem) };
       }),
     };
   });
@@ -304,14 +300,8 @@ async function gateOf(
   const adapterOf = (id: string | null) =>
     id === null ? null : entries.get(id)!.record.adapter.sha256;
   const of: Manifest = {
-    ...{
-      format: FORMAT,
-      gate: number,
-      seed: gate.seed,
-      asks: ['score'],
-      without: [],
-      slopes: 'signed',
-    },
+    ...{ format: FORMAT, gate: number, seed: gate.seed },
+    ...{ asks: ['score'], without: [], slopes: 'signed' },
     challenger: { id: gate.challenger, adapter: adapterOf(gate.challenger) },
     incumbent: { id: gate.incumbent ?? BASE_VERSION, adapter: adapterOf(gate.incumbent) },
   };
@@ -340,16 +330,8 @@ export async function measureBeliefs(
   const { manifest: file, evidence } = files(out);
   const begun = existsSync(file) ? readManifest(out) : null;
   const settings = readTruthConfig({
-    ...{
-      domain: [...domain],
-      mode: [mode],
-      problems,
-      maxTokens,
-      eval: evalOf(asks),
-      seed: seedOf(known).toString(),
-      threads,
-    },
-    ...{ model: base.name, ...(signer && { signer }) },
+    ...{ domain: [...domain], mode: [mode], problems, maxTokens, eval: evalOf(asks) },
+    ...{ seed: seedOf(known).toString(), threads, model: base.name, ...given({ signer }) },
   });
   // whatever others have asked since it was begun
   const without =
@@ -366,7 +348,7 @@ export async function measureBeliefs(
       );
   } else await writeFileAtomically(file, [Buffer.from(`${JSON.stringify(of, null, 2)}\n`)]);
   await using model = await loadModel(options.model ?? (await modelOfRecord(base.name)), {
-    ...{ fixedThreads: true, ...(threads === 0 ? {} : { threads }), ...(signal && { signal }) },
+    ...{ fixedThreads: true, ...(threads !== 0 && { threads }), ...given({ signal }) },
   });
   for (const side of SIDES) {
     const entry = of[side].adapter === null ? null : entries.get(of[side].id)!;
@@ -375,18 +357,15 @@ export async function measureBeliefs(
       entry === null ? null : await model.loadAdapter(await registry.requireBytes(entry.record));
     const evaluated = await localPolicy(model, { adapter, seed: BigInt(config.seed) });
     await runTruth(entry === null ? config : { ...config, adapter: `${of[side].adapter}.gguf` }, {
-      ...{
-        out: path.join(out, side),
-        policies: { evaluated, predictor: null },
-        ...(signal && { signal }),
-        ...(home && { home }),
-      },
-      ...(onProgress && { onProgress: (progress: TruthProgress) => onProgress(side, progress) }),
+      out: path.join(out, side),
+      policies: { evaluated, predictor: null },
+      ...given({ signal, home }),
+      onProgress: (progress) => onProgress?.(side, progress),
     });
   }
   const trials = trialsOf(out, of);
   await writeFileAtomically(evidence, [Buffer.from(evidenceText(trials))]);
-  const all = { ...(trials.trials.length === 0 ? {} : { score: trials.trials }), ...trials.guards };
+  const all = { ...(trials.trials.length > 0 && { score: trials.trials }), ...trials.guards };
   return {
     ...{ folder: out, evidence },
     counts: Object.fromEntries(Object.entries(all).map(([name, each]) => [name, each.length])),
@@ -481,15 +460,8 @@ export async function judgeBeliefGuards(
     verdict: BeliefGuardsJudgement['verdict'],
     failure: string | null,
   ): BeliefGuardsJudgement => ({
-    ...{
-      format: 'isopro.truth-guards-judge.v1',
-      folder,
-      gate: of.gate,
-      verdict,
-      failure,
-      challenger,
-      incumbent,
-    },
+    format: 'isopro.truth-guards-judge.v1',
+    ...{ folder, gate: of.gate, verdict, failure, challenger, incumbent },
   });
   for (const [side, { verdict, failure }] of [
     ['challenger', challenger],

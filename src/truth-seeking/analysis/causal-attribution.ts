@@ -118,7 +118,7 @@ function coded(feature: string, rows: readonly Row[]): Coded {
   if (new Set(values).size < 2) return { leftOut: 'it does not vary' };
   if (values.every((value) => typeof value === 'number'))
     return { columns: [{ feature, level: null, values }], reference: null };
-  const counts = groupBy(values, String, (value) => value);
+  const counts = groupBy(values, String);
   if (counts.size > MOST_LEVELS) return { leftOut: `it has more than ${MOST_LEVELS} levels` };
   const levels = [...counts]
     .sort(([a, x], [b, y]) => y.length - x.length || (a < b ? -1 : 1))

@@ -56,7 +56,6 @@ export function crossSetupAgreement(all: readonly ScoredRun[]): CrossSetupAgreem
   const comparable = groupBy(
     runs.filter(({ aggregate, scores }) => aggregate === 'mean' && scores.length > 0),
     ({ policyId, setup }) => `${policyId}\n${setup.strategy}\n${setup.config}`,
-    (run) => run,
   );
   const found = [...comparable.values()].flatMap((own) => {
     const setups = bySetup(own);

@@ -55,7 +55,6 @@ function withinProblems(
       y: y[i]!,
     })),
     ({ problem }) => problem,
-    (point) => point,
   );
   const several = [...groups.values()].filter(({ length }) => length > 1);
   const centred = several.flatMap((points) => {
@@ -76,11 +75,8 @@ function withinProblems(
 export function relateEvaluations(runs: readonly ScoredRun[]): EvaluationRelationship {
   // strategies that scored the same trajectories: those of one run under one domain, mode and
   // prompt
-  const together = groupBy(
-    runs,
-    ({ runId, setup: { domain, mode, systemPrompt } }) =>
-      JSON.stringify([runId, domain, mode, systemPrompt]),
-    (run) => run,
+  const together = groupBy(runs, ({ runId, setup: { domain, mode, systemPrompt } }) =>
+    JSON.stringify([runId, domain, mode, systemPrompt]),
   );
   const found = [...together.values()].flatMap((strategies) =>
     strategies.flatMap((a, i) =>

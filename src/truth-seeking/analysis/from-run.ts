@@ -1,6 +1,7 @@
 /** What analyzers read, of the folder of a run. */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
+import { fileName as fileOf } from '../domains/user-domain.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import { IsoproError } from '../../errors.js';
 import { groupOfRecord } from '../run/evaluate.js';
@@ -13,8 +14,6 @@ import { slopeWithoutNoiseIn } from './slope-without-noise.js';
 
 /** How a run names no system prompt. */
 export const NO_PROMPT = 'none';
-
-const fileOf = (name: string): string => name.split(/[/\\]/).at(-1)!;
 
 /** What people call who reasons: the file names of model and adapter. */
 export function policyName({ start: { config } }: Pick<TruthRun, 'start'>): string {

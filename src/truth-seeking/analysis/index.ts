@@ -48,7 +48,7 @@ export {
   type PerformanceOptions,
 } from './performance-comparison.js';
 export { resultsCatalog, type Catalog } from './results-catalog.js';
-export { readScoredRuns, type ScoredRun, type Setup } from './scored-run.js';
+export type { ScoredRun, Setup } from './scored-run.js';
 export { tokenEvidence, type TokenEvidence } from './token-level-evidence.js';
 export { trainingEffect, type TrainingEffect } from './training-effect.js';
 export { trajectoryScores, type TrajectoryScores } from './trajectory-score.js';

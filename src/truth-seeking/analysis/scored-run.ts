@@ -4,7 +4,6 @@
  */
 import { z } from 'zod';
 import { canonicalJson } from '../../canonical-json.js';
-import { IsoproError } from '../../errors.js';
 import { groupBy } from '../../statistics/paired.js';
 import { mean } from '../../statistics/index.js';
 import { clusteredInterval } from '../../statistics/regression.js';
@@ -39,9 +38,8 @@ export const scoredTrajectorySchema = z.strictObject({
   /** What a score may depend on beside the setup: number of steps, length, difficulty. */
   features: z.record(name, z.union([figure, name])).default({}),
 });
-export type ScoredTrajectory = z.output<typeof scoredTrajectorySchema>;
 
-export const scoredRunSchema = z.strictObject({
+const scoredRunSchema = z.strictObject({
   runId: name,
   /** The same for the same model and adapter, whatever the seed of the run. */
   policyId: name,
@@ -69,22 +67,6 @@ export const scoredRunSchema = z.strictObject({
   scores: z.array(scoredTrajectorySchema),
 });
 export type ScoredRun = z.output<typeof scoredRunSchema>;
-
-/**
- * @throws IsoproError DATA_INVALID naming the run and the member; where a trajectory is scored
- *   twice
- */
-export function readScoredRuns(value: unknown): ScoredRun[] {
-  const found = z.array(scoredRunSchema).safeParse(value);
-  if (!found.success)
-    throw new IsoproError('DATA_INVALID', `scores of runs: ${z.prettifyError(found.error)}`, {
-      cause: found.error,
-    });
-  for (const { runId, scores } of found.data)
-    if (new Set(scores.map(({ trajectoryId }) => trajectoryId)).size < scores.length)
-      throw new IsoproError('DATA_INVALID', `scores of run ${runId}: a trajectory is scored twice`);
-  return found.data;
-}
 
 export const setupKey = (setup: Setup): string => canonicalJson({ ...setup });
 
@@ -115,11 +97,7 @@ export function policyNames(runs: readonly ScoredRun[]): ReadonlyMap<string, str
 export function bySetup(
   runs: readonly ScoredRun[],
 ): { readonly setup: Setup; readonly runs: readonly ScoredRun[] }[] {
-  const groups = groupBy(
-    runs,
-    ({ setup }) => setupKey(setup),
-    (run) => run,
-  );
+  const groups = groupBy(runs, ({ setup }) => setupKey(setup));
   return [...groups]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, members]) => ({ setup: members[0]!.setup, runs: members }));

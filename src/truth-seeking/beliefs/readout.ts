@@ -9,7 +9,7 @@
 import { IsoproError } from '../../errors.js';
 import { requireCapability, type BranchTarget, type Message, type Policy } from '../policy.js';
 import type { BinaryProblem } from '../problem.js';
-import type { Trajectory } from '../trajectory.js';
+import { requireAbout, type Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, readBelief, type Belief, type BeliefPath } from './belief.js';
 
 export const BELIEF_SYSTEMS = ['keep', 'drop'] as const;
@@ -145,11 +145,7 @@ export async function readBeliefs(
   { beliefSystem = 'keep', wordings = WORDINGS, signal }: ReadoutOptions = {},
 ): Promise<Readout> {
   requireCapability(policy, 'logprobs');
-  if (of.problemId !== problem.id)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'trajectory: it is of another problem than the one given',
-    );
+  requireAbout(of, problem);
   if (wordings.length === 0)
     throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
   const found = tokenForms(policy, problem.options);
@@ -164,11 +160,8 @@ export async function readBeliefs(
   const { trunk, places, common } = whatIsRead(policy, of, beliefSystem);
   const about = { trajectoryId: of.id, problemId: problem.id, policyId: policy.id, beliefSystem };
   if (typeof found === 'string') {
-    return {
-      ...about,
-      readings: places.map(() => unreadable(found)),
-      tokens: { prefix: 0, reread: 0, probes: 0 },
-    };
+    const readings = places.map(() => unreadable(found));
+    return { ...about, readings, tokens: { prefix: 0, reread: 0, probes: 0 } };
   }
   const targets = probes.flatMap((probe) =>
     found.forms.flat().map((form) => ({ tokenIds: [...probe, ...form], from: probe.length })),

@@ -7,11 +7,12 @@
  * reasoning may also state its beliefs itself.
  */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed } from '../../random.js';
+import { given } from '../../given.js';
 import { readProbability, statedBelief } from '../graders/belief-grader.js';
 import type { Message, Policy } from '../policy.js';
 import { swapped, type BinaryProblem } from '../problem.js';
-import type { Trajectory } from '../trajectory.js';
+import { seedFor } from '../seed.js';
+import { requireAbout, type Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, type Belief, type BeliefSource } from './belief.js';
 import type { BeliefSystem } from './readout.js';
 
@@ -158,14 +159,9 @@ export async function askBeliefs(
     temperature,
     signal,
   } = options;
-  if (of.problemId !== problem.id)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'trajectory: it is of another problem than the one given',
-    );
-  if (!Number.isSafeInteger(measurements) || measurements < 1) {
+  requireAbout(of, problem);
+  if (!Number.isSafeInteger(measurements) || measurements < 1)
     throw new IsoproError('INVALID_ARGUMENT', 'measurements: a belief is asked for at least once');
-  }
   const source = judge.id === of.policyId ? 'self' : 'judge';
   const steps = of.steps.map(({ content }) => content);
   const places = steps.length + 1;
@@ -175,23 +171,10 @@ export async function askBeliefs(
   let sampledTokens = 0;
   let calls = 0;
   const ask = async (about: BinaryProblem): Promise<readonly number[] | null> => {
-    const messages: Message[] = [
-      ...system,
-      { role: 'user', content: question(about, steps, standpoint) },
-    ];
-    const seed = deriveSeed({
-      runSeed,
-      purpose: 'truth belief',
-      iteration: 0,
-      problemId: of.id,
-      sample: calls++,
-    });
-    const { text, tokenIds } = await judge.infer(messages, {
-      seed,
-      maxTokens,
-      ...(temperature === undefined ? {} : { temperature }),
-      ...(signal && { signal }),
-    });
+    const asked: Message = { role: 'user', content: question(about, steps, standpoint) };
+    const seed = seedFor(runSeed, 'truth belief', of.id, calls++);
+    const how = { seed, maxTokens, ...given({ temperature, signal }) };
+    const { text, tokenIds } = await judge.infer([...system, asked], how);
     sampledTokens += tokenIds.length;
     const beliefs = beliefsIn(text, places);
     if (typeof beliefs !== 'string') return beliefs;
@@ -222,11 +205,7 @@ export async function askBeliefs(
  * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem
  */
 export function statedBeliefs(problem: BinaryProblem, of: Trajectory): AskedReadout {
-  if (of.problemId !== problem.id)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'trajectory: it is of another problem than the one given',
-    );
+  requireAbout(of, problem);
   const failed = new Map<AskedFailure, number>();
   let last: AskedReading = { belief: null, reason: 'no belief' };
   const readings: AskedReading[] = [last];

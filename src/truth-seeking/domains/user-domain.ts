@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
 import { readJson, readRowText } from '../../files.js';
+import { given } from '../../given.js';
 import { binaryContent, openContent } from '../problem-form.js';
 import { binaryProblem, openProblem, type Problem } from '../problem.js';
 import type { Skipped } from '../score.js';
@@ -37,13 +38,6 @@ interface Found {
   readonly skipped: Skipped;
   readonly firstOptionShare?: number;
 }
-
-/**
- * Given options alone: each importer refuses those that are not its own, and has defaults of its
- * own.
- */
-const given = (options: object): never =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 
 export const IMPORTERS = {
   forecasting: {
@@ -84,9 +78,11 @@ export const IMPORT_KINDS = Object.keys(IMPORTERS) as [ImportKind, ...ImportKind
 /** Whether a name is that of a file. */
 export const isOwnDomain = (name: string): boolean => name.endsWith(ENDING);
 
+/** A file by its name, whichever system wrote its path. */
+export const fileName = (file: string): string => file.split(/[/\\]/).at(-1)!;
+
 /** What a run calls it: the folder that it lies in is nobody's business. */
-export const domainId = (name: string): string =>
-  isOwnDomain(name) ? name.split(/[/\\]/).at(-1)! : name;
+export const domainId = (name: string): string => (isOwnDomain(name) ? fileName(name) : name);
 
 export interface Importing extends Found {
   readonly domain: string;

@@ -72,12 +72,6 @@ export function gradeBelief(
   };
 }
 
-/** Why a problem cannot be graded so; null where it can. */
-export function ungradable(problem: Problem): string | null {
-  if (problem.kind !== 'binary') return 'it has no two options';
-  return problem.correctOption === null ? 'nobody knows its answer' : null;
-}
-
 /** Two decimals are what anybody means. */
 export const PROBABILITY_GRAMMAR = 'probability ::= "0" ("." [0-9] [0-9]?)? | "1" ("." "0" "0"?)?';
 /**

@@ -24,7 +24,7 @@ type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & {
 const bound = ({ isBound = false, ...options }: Asking, grammar: string): InferOptions => ({
   ...options,
   temperature: 0,
-  ...(isBound ? { grammar, maxTokens: BOUND_TOKENS } : {}),
+  ...(isBound && { grammar, maxTokens: BOUND_TOKENS }),
 });
 
 /**
@@ -38,10 +38,8 @@ export const modelBeliefGrader =
     const content =
       `Which probability does the author of this text hold? Do not answer the question yourself.\n\n${text}\n\nThe question was:\n` +
       askingForBelief(problem);
-    const { text: said } = await judge.infer(
-      [{ role: 'user', content }],
-      bound(options, BELIEF_GRAMMAR),
-    );
+    const asked: Message = { role: 'user', content };
+    const { text: said } = await judge.infer([asked], bound(options, BELIEF_GRAMMAR));
     return gradeBelief(said, problem);
   };
 
@@ -62,19 +60,14 @@ export async function askedBelief(
     { role: 'assistant', content: textOf(of) },
     { role: 'user', content: `${beliefForm(problem)} Write that alone.` },
   ];
-  const { text } = await policy.infer(
-    messages,
-    bound({ ...options, isBound: true }, BELIEF_GRAMMAR),
-  );
+  const how = bound({ ...options, isBound: true }, BELIEF_GRAMMAR);
+  const { text } = await policy.infer(messages, how);
   return gradeBelief(text, problem);
 }
 
 async function rated(judge: Policy, content: string, options: Asking): Promise<Grade> {
-  const verdict = await askVerdict(
-    judge,
-    [{ role: 'user', content: `${content}\n\n${VERDICT_FORM}` }],
-    bound(options, VERDICT_GRAMMAR),
-  );
+  const asked: Message = { role: 'user', content: `${content}\n\n${VERDICT_FORM}` };
+  const verdict = await askVerdict(judge, [asked], bound(options, VERDICT_GRAMMAR));
   return verdict.ok ? { ok: true, value: verdict.score } : { ok: false, reason: 'grader failed' };
 }
 
@@ -89,11 +82,8 @@ export const modelGrader =
   (text, problem) => {
     const known = reference(problem);
     const beside = known === null ? '' : `\n\nA reference answer:\n${known}`;
-    return rated(
-      judge,
-      `${instruction}\n\nTask:\n${problem.question}\n\nResponse:\n${text}${beside}`,
-      options,
-    );
+    const task = `Task:\n${problem.question}\n\nResponse:\n${text}${beside}`;
+    return rated(judge, `${instruction}\n\n${task}`, options);
   };
 
 /**

@@ -1,8 +1,10 @@
 /** A policy reasons about a problem, in one of the modes. */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { Random } from '../../random.js';
+import { given } from '../../given.js';
 import type { Message, Policy, Reply } from '../policy.js';
 import type { Problem } from '../problem.js';
+import { seedFor } from '../seed.js';
 import { trajectory, type Step, type Trajectory } from '../trajectory.js';
 import {
   debateTurn,
@@ -65,20 +67,10 @@ class Asking {
     messages: readonly Message[],
     maxTokens = this.options.maxTokens,
   ): Promise<Reply> {
-    const { seed: runSeed, temperature, signal } = this.options;
-    const seed = deriveSeed({
-      runSeed,
-      purpose: 'truth reply',
-      iteration: 0,
-      problemId: this.problem.id,
-      sample: this.#calls++,
-    });
-    const reply = await policy.infer(messages, {
-      seed,
-      ...(maxTokens === undefined ? {} : { maxTokens }),
-      ...(temperature === undefined ? {} : { temperature }),
-      ...(signal && { signal }),
-    });
+    const { temperature, signal } = this.options;
+    const seed = seedFor(this.options.seed, 'truth reply', this.problem.id, this.#calls++);
+    const options = given({ seed, maxTokens, temperature, signal });
+    const reply = await policy.infer(messages, options);
     this.sampledTokens += reply.tokenIds.length;
     if (reply.finish === 'length') this.cutOff++;
     return reply;
@@ -93,7 +85,7 @@ const paragraphs = (text: string): string[] =>
 
 const own = (contents: readonly string[]): Step[] =>
   contents.map((content) => ({ content, trainable: true }));
-const given = (content: string): Step => ({ content, trainable: false });
+const foreign = (content: string): Step => ({ content, trainable: false });
 
 /**
  * Two steps where a model marks its reasoning, of which the second may be missing; else one; none
@@ -216,7 +208,7 @@ async function interview(
   }
   const { text } = await asking.reply(policy, interviewed(prompt, answered));
   return [
-    ...answered.flatMap(({ question, answer }) => [given(question), given(answer)]),
+    ...answered.flatMap(({ question, answer }) => [foreign(question), foreign(answer)]),
     ...own(replySteps(text)),
   ];
 }

@@ -1,5 +1,6 @@
 /** Beliefs of a trajectory from where a run takes them, in the form of its records. */
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import { askBeliefs, statedBeliefs, type AskedReadout } from '../beliefs/verbal-belief.js';
 import { readBeliefs, type BeliefSystem } from '../beliefs/readout.js';
 import { requireCapability, type Policy } from '../policy.js';
@@ -98,10 +99,7 @@ export function believerOf(policies: TruthPolicies, config: BelieverConfig): Bel
   if (belief === 'exact') {
     const reader = readerOf(policies);
     return async (problem, of, signal) =>
-      (await readBeliefs(reader, problem, of, {
-        beliefSystem,
-        ...(signal && { signal }),
-      })) as never;
+      (await readBeliefs(reader, problem, of, { beliefSystem, ...given({ signal }) })) as never;
   }
   if (belief === 'stated')
     return async (problem, of) => said(statedBeliefs(problem, of), beliefSystem);
@@ -117,10 +115,8 @@ export function believerOf(policies: TruthPolicies, config: BelieverConfig): Bel
   const how = { seed: BigInt(config.seed), measurements, standpoint, beliefSystem };
   return async (problem, of, signal) => {
     try {
-      return said(
-        await askBeliefs(judge, problem, of, { ...how, ...(signal && { signal }) }),
-        beliefSystem,
-      );
+      const asked = await askBeliefs(judge, problem, of, { ...how, ...given({ signal }) });
+      return said(asked, beliefSystem);
     } catch (error) {
       if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
       return overflowed(judge, of, beliefSystem);

@@ -289,7 +289,6 @@ function coherenceOf(paths: readonly BeliefPath[], state: TruthState): Found {
   const groups = groupBy(
     paths.filter(({ beliefs }) => beliefs.length > 0),
     ({ problemId }) => (state.problem(problemId) as BinaryProblem).group ?? '',
-    (path) => path,
   );
   const roleOf = ({ problemId }: BeliefPath): Json | undefined =>
     state.problem(problemId)?.about?.role;

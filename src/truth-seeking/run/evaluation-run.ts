@@ -2,18 +2,12 @@
  * A run from its first problem to its last score; each part can be made again without the one
  * before it.
  */
-import { given as stated } from '../../given.js';
+import { given } from '../../given.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
-import type { BeliefSystem } from '../beliefs/readout.js';
 import { digestOf } from '../domains/domain.js';
-import { Domains, domainId } from '../domains/user-domain.js';
+import { Domains, domainId, fileName } from '../domains/user-domain.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
-import {
-  readTruthConfig,
-  type BeliefKind,
-  type TruthConfig,
-  type TruthConfigInput,
-} from './config.js';
+import { readTruthConfig, type TruthConfig, type TruthConfigInput } from './config.js';
 import { believerOf, type Believer } from './belief-source.js';
 import { evaluate } from './evaluate.js';
 import { domainsOf, type TruthRun, type TruthStart } from './folder.js';
@@ -26,7 +20,7 @@ import { reasonAt, type Place } from './reasoning.js';
 import { setupKey, type Reader, type TruthRecord } from './records.js';
 import { together } from '../joint-sampling.js';
 import { TruthSession, type SessionOptions } from './session.js';
-import { digestOfRecord } from './state.js';
+import { digestOfRecord, replacing } from './state.js';
 import {
   answerIn,
   RECOMPUTE_DEFAULTS,
@@ -48,12 +42,15 @@ export {
   type WorldRecompute,
 } from './run-context.js';
 
-export interface RunTruthOptions extends SessionOptions {
-  readonly out?: string;
-  readonly policies: TruthPolicies;
+interface MeasuringOptions extends SessionOptions {
   readonly recompute?: Partial<RecomputeRules>;
   readonly investigator?: Investigator;
   readonly onProgress?: (progress: TruthProgress) => void;
+}
+
+export interface RunTruthOptions extends MeasuringOptions {
+  readonly out?: string;
+  readonly policies: TruthPolicies;
 }
 
 export type TruthResult = TruthRun;
@@ -63,25 +60,19 @@ const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({
   identity: { ...identity } as never,
 });
 
-/** A model by its name: the folder that it lies in is nobody's business. */
-const nameOf = (model: string): string => model.split(/[/\\]/).at(-1)!;
+const FILES = ['model', 'adapter', 'predictor', 'judge', 'examples'] as const;
 
-const withoutFolders = ({
-  model,
-  adapter,
-  predictor,
-  judge,
-  examples,
-  domain,
-  ...config
-}: TruthConfig): TruthConfig => ({
-  ...config,
-  domain: domain.map(domainId),
-  model: nameOf(model),
-  ...(adapter === undefined ? {} : { adapter: nameOf(adapter) }),
-  ...(predictor === undefined ? {} : { predictor: nameOf(predictor) }),
-  ...(judge === undefined ? {} : { judge: nameOf(judge) }),
-  ...(examples === undefined ? {} : { examples: nameOf(examples) }),
+/** With files by their names: the folders that they lie in are nobody's business. */
+function withoutFolders(config: TruthConfig): TruthConfig {
+  const names = FILES.flatMap((member) => {
+    const file = config[member];
+    return file === undefined ? [] : [[member, fileName(file)]];
+  });
+  return { ...config, domain: config.domain.map(domainId), ...Object.fromEntries(names) };
+}
+
+const runOf = ({ runId, folder, start, state }: TruthSession): TruthRun => ({
+  ...{ runId, folder, start, state },
 });
 
 /** What determines a run. */
@@ -158,12 +149,7 @@ async function readAll(work: Work, believer: Believer, reader: Reader): Promise<
     if (problem.kind !== 'binary' || (there !== null && recompute.beliefs === 'missing')) continue;
     const readout = await believer(problem, trajectory, options.signal);
     const news = state.reader(id) === null ? [{ kind: 'reader' as const, id, reader }] : [];
-    await session.write(...news, {
-      kind: 'beliefs',
-      reader: id,
-      readout,
-      replaces: there === null ? null : digestOfRecord(there),
-    });
+    await session.write(...news, replacing(state, { kind: 'beliefs', reader: id, readout }));
   }
   step(work, 'beliefs', all.length, all.length);
 }
@@ -184,15 +170,12 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
   );
   for (const [done, { setup, strategy, reader }] of places.entries()) {
     step(work, 'results', done, places.length);
+    const found = replacing(state, evaluate(state, setup, strategy, reader));
     const there = state.result(setup, strategy, reader);
-    const found = evaluate(state, setup, strategy, reader);
     // the same finding again is no news
-    if (
-      there !== null &&
-      digestOfRecord({ ...found, replaces: there.replaces }) === digestOfRecord(there)
-    )
+    if (there !== null && digestOfRecord({ ...found, replaces: there.replaces }) === found.replaces)
       continue;
-    await session.write({ ...found, replaces: there === null ? null : digestOfRecord(there) });
+    await session.write(found);
   }
   if (state.complete === null)
     await session.write({
@@ -215,11 +198,11 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
  *   of the policies, but for CONTEXT_OVERFLOW, which is counted
  */
 export async function runTruth(
-  given: TruthConfigInput,
+  settings: TruthConfigInput,
   options: RunTruthOptions,
 ): Promise<TruthResult> {
   const { out, policies, recompute, investigator = LOCAL_WORLDS, ...rest } = options;
-  const asked = readTruthConfig(given);
+  const asked = readTruthConfig(settings);
   const domains = new Domains(asked.domain);
   const config = { ...asked, domain: asked.domain.map(domainId) };
   // before anything is written
@@ -230,43 +213,25 @@ export async function runTruth(
     rest,
     domains.files,
   );
-  const work: Work = {
-    session,
-    config,
-    policies,
-    domains,
-    recompute: { ...RECOMPUTE_DEFAULTS, ...recompute },
-    options: rest,
-  };
+  const rules = { ...RECOMPUTE_DEFAULTS, ...recompute };
+  const work: Work = { session, config, policies, domains, recompute: rules, options: rest };
   await reasonAll(work);
   if (believer !== null) await readAll(work, believer, await readerOfBeliefs(policies, config));
   await measureAll(work, config.eval, investigator);
   await scoreAll(work, config.eval);
-  return {
-    runId: session.runId,
-    folder: session.folder,
-    start: session.start,
-    state: session.state,
-  };
+  return runOf(session);
 }
 
-export interface AgainOptions extends SessionOptions {
+export interface AgainOptions extends MeasuringOptions {
   readonly folder: string;
   /** Null where nothing has to be measured. */
   readonly policies: TruthPolicies | null;
-  readonly recompute?: Partial<RecomputeRules>;
   /** Further strategies. */
   readonly eval?: readonly string[];
-  readonly investigator?: Investigator;
   /** File of the ratings before a judge, of which a run's folder has the name alone. */
   readonly examples?: string;
   /** Where beliefs come from. Default: as the run's own. */
-  readonly beliefs?: {
-    readonly belief?: BeliefKind;
-    readonly measurements?: number;
-    readonly beliefSystem?: BeliefSystem;
-  };
-  readonly onProgress?: (progress: TruthProgress) => void;
+  readonly beliefs?: Partial<Pick<TruthConfig, 'belief' | 'measurements' | 'beliefSystem'>>;
 }
 
 /**
@@ -283,7 +248,7 @@ export async function measureAgain({
   const { eval: more = [], beliefs = {}, examples, ...rest } = options;
   const strategies = more.map((each) => STRATEGIES.format(STRATEGIES.parse(each)));
   await using session = await TruthSession.open(null, folder, rest);
-  const config = { ...session.start.config, ...stated({ examples }) };
+  const config = { ...session.start.config, ...given({ examples }) };
   const rules = { ...RECOMPUTE_DEFAULTS, ...recompute, trajectories: 'never' as const };
   if (policies !== null) {
     const domains = domainsOf(session.folder, session.start);
@@ -295,10 +260,5 @@ export async function measureAgain({
     await measureAll(work, asked, investigator);
   }
   await scoreAll({ session, options: rest }, strategies);
-  return {
-    runId: session.runId,
-    folder: session.folder,
-    start: session.start,
-    state: session.state,
-  };
+  return runOf(session);
 }

@@ -7,7 +7,7 @@ import { dictionaryOf } from '../../dictionary-schema.js';
 import { durable } from '../../durable.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
-import { isFile, isFolder, makeFolder, readText } from '../../files.js';
+import { isFile, isFolder, readText } from '../../files.js';
 import { Domains, isOwnDomain } from '../domains/user-domain.js';
 import { isRunId } from '../../log/checkpoint.js';
 import { LogReader } from '../../log/read.js';
@@ -54,21 +54,12 @@ const manifest = z.strictObject({
 });
 export type TruthManifest = z.output<typeof manifest>;
 
-export interface TruthPaths {
-  readonly folder: string;
-  readonly manifest: string;
-  readonly log: string;
-  /** Copies of the domains that are files. */
-  readonly domains: string;
-  /** Held by the process that is at work on the run. */
-  readonly lock: string;
-}
-
-export const truthPaths = (folder: string): TruthPaths => ({
-  folder,
+export const truthPaths = (folder: string) => ({
   manifest: join(folder, 'truth.json'),
   log: join(folder, 'log.sqlite'),
+  /** Copies of the domains that are files. */
   domains: join(folder, 'domains'),
+  /** Held by the process that is at work on the run. */
   lock: join(folder, 'lock.sqlite'),
 });
 
@@ -85,15 +76,6 @@ export async function writeTruthManifest(
   runId: string,
   of: TruthStart,
 ): Promise<void> {
-  try {
-    makeFolder(folder);
-  } catch (cause) {
-    throw new IsoproError(
-      'WRITE_FAILED',
-      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
-      { cause },
-    );
-  }
   const value = manifest.parse({ format: FORMAT, runId, start: of });
   await writeFileAtomically(truthPaths(folder).manifest, [
     Buffer.from(`${JSON.stringify(value, null, 2)}\n`),

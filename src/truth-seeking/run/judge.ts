@@ -4,7 +4,7 @@
  */
 import { ZodError } from 'zod';
 import type { Json } from '../../canonical-json.js';
-import { IsoproError } from '../../errors.js';
+import { IsoproError, type ErrorCode } from '../../errors.js';
 import { encodePayload } from '../../log/payload.js';
 import { verifyRun, type RunVerification } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
@@ -32,11 +32,13 @@ import {
   type BeliefsRecord,
   type ProblemRecord,
   type Reader,
+  type RecordOf,
+  type ResultRecord,
   type TrajectoryRecord,
   type TruthRecord,
 } from './records.js';
 import { PROBES, readerId } from './reader.js';
-import { digestOfRecord, TruthState } from './state.js';
+import { digestOfRecord, readerOfResult, replacing, TruthState } from './state.js';
 import { plainIn, type Plain } from './run-context.js';
 import { LOCAL_WORLDS } from './worlds.js';
 
@@ -79,6 +81,13 @@ function fail(what: string): never {
 const same = (a: TruthRecord, b: TruthRecord): boolean =>
   encodePayload(newRecord(a).payload) === encodePayload(newRecord(b).payload);
 
+/** Whether a score is what the records so far come to. */
+function isWhatRecordsGive(record: ResultRecord, state: TruthState): boolean {
+  const { setup, strategy, details, replaces, reader } = record;
+  const found = evaluate(state, setup, strategy, readerOfResult(record), capitulationsOf(details));
+  return same({ ...found, replaces, ...(reader === undefined && { reader }) }, record);
+}
+
 /** What the configuration says that is asked, by the ids of problems. */
 class Asked {
   readonly #problems: ReadonlyMap<string, ProblemRecord>;
@@ -120,29 +129,15 @@ class Asked {
         checkBeliefs(record, state);
         break;
       case 'result': {
-        const reader = record.reader ? readerId(record.reader) : null;
+        const reader = readerOfResult(record);
         if (reader !== null && state.reader(reader) === null)
           fail(`${record.strategy} names a reader that there is none of`);
-        const found = evaluate(
-          state,
-          record.setup,
-          record.strategy,
-          reader,
-          capitulationsOf(record.details),
-        );
-        const isSame = same(
-          {
-            ...found,
-            ...(record.reader === undefined ? { reader: undefined } : {}),
-            replaces: record.replaces,
-          },
-          record,
-        );
         // one that another takes the place of is claimed no more, such as one that an earlier
         // version of this program computed
-        const there = state.result(record.setup, record.strategy, reader);
+        const there = state.before(record);
         if (there !== null) this.#wrong.delete(digestOfRecord(there));
-        if (!isSame) this.#wrong.set(digestOfRecord(record), record.strategy);
+        if (!isWhatRecordsGive(record, state))
+          this.#wrong.set(digestOfRecord(record), record.strategy);
         break;
       }
       case 'reader':
@@ -180,8 +175,14 @@ class Asked {
     checkReplaced(record, state);
   }
 
+  /** What the run was to score, and what it scored. */
+  #strategies(state: TruthState): string[] {
+    const scored = state.results.map(({ strategy }) => strategy);
+    return [...new Set([...this.start.config.eval, ...scored])];
+  }
+
   /** A policy that the run began with is what it was then. */
-  #reader({ id, reader }: Extract<TruthRecord, { kind: 'reader' }>): void {
+  #reader({ id, reader }: RecordOf<'reader'>): void {
     if (id !== readerId(reader)) fail('a reader has another id than follows from it');
     const { policy, predictor, judge } = this.start;
     const own = [policy, predictor, judge ?? null].find((each) => each?.id === reader.policy.id);
@@ -201,21 +202,8 @@ class Asked {
    */
   checkLastScores(state: TruthState): void {
     for (const record of state.results) {
-      const reader = record.reader ? readerId(record.reader) : null;
-      const found = evaluate(
-        state,
-        record.setup,
-        record.strategy,
-        reader,
-        capitulationsOf(record.details),
-      );
-      const hidden = reader === null && needsBeliefs([record.strategy]) && state.readers.length > 0;
-      const own = {
-        ...found,
-        ...(record.reader === undefined ? { reader: undefined } : {}),
-        replaces: record.replaces,
-      };
-      if (hidden || !same(own, record))
+      const hidden = !record.reader && needsBeliefs([record.strategy]) && state.readers.length > 0;
+      if (hidden || !isWhatRecordsGive(record, state))
         fail(`${record.strategy} is not what all the records of the run give`);
     }
   }
@@ -230,10 +218,7 @@ class Asked {
       .map(({ trajectory: { id } }) => id);
     const some = <T>(of: (id: string) => T | null): T[] =>
       plain.map(of).filter((each) => each !== null);
-    for (const strategy of new Set([
-      ...this.start.config.eval,
-      ...state.results.map((each) => each.strategy),
-    ])) {
+    for (const strategy of this.#strategies(state)) {
       const asked = STRATEGIES.parse(strategy);
       const ratings = some((id) => state.rating(strategy, id));
       const predictors = some((id) => state.trials(strategy, id)).flatMap(({ trials }) =>
@@ -257,13 +242,11 @@ class Asked {
    * does not like has not ended.
    */
   missing(state: TruthState): number {
-    const { config } = this.start;
-    const scored = [...new Set([...config.eval, ...state.results.map(({ strategy }) => strategy)])];
-    return plannedSetups(config).flatMap((setup) => [
+    return plannedSetups(this.start.config).flatMap((setup) => [
       ...[...this.#problems.values()].filter(
         ({ domain, problem }) => domain === setup.domain && state.at(setup, problem.id) === null,
       ),
-      ...scored.flatMap((strategy) => {
+      ...this.#strategies(state).flatMap((strategy) => {
         const readers =
           needsBeliefs([strategy]) && state.readers.length > 0 ? state.readers : [null];
         return readers.filter((reader) => state.result(setup, strategy, reader) === null);
@@ -284,16 +267,13 @@ class Asked {
     const binary = all.filter(
       ({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary',
     );
-    const strategies = [
-      ...new Set([...this.start.config.eval, ...state.results.map(({ strategy }) => strategy)]),
-    ];
     const seen = plain.filter(
       ({ trajectory: { id, problemId } }) =>
         state.observations(id) !== null || observed(state.problem(problemId)!) !== null,
     );
     return [
       ...state.readers.map((reader) => left(binary, (id) => state.beliefs(id, reader) !== null)),
-      ...strategies.flatMap((strategy) => [
+      ...this.#strategies(state).flatMap((strategy) => [
         left(plain, (id) => state.rating(strategy, id) !== null),
         left(plain, (id) => state.trials(strategy, id) !== null),
         left(seen, (id) => state.forecasts(strategy, id) !== null),
@@ -302,7 +282,7 @@ class Asked {
   }
 
   #trials(
-    { strategy, trajectoryId, trials, unmeasured }: Extract<TruthRecord, { kind: 'mutual_trials' }>,
+    { strategy, trajectoryId, trials, unmeasured }: RecordOf<'mutual_trials'>,
     state: TruthState,
   ): void {
     const own = state.trajectory(trajectoryId);
@@ -335,7 +315,7 @@ class Asked {
       fail('its trials are not those that the seed of the run draws');
   }
 
-  #rating(record: Extract<TruthRecord, { kind: 'rating' }>, state: TruthState): void {
+  #rating(record: RecordOf<'rating'>, state: TruthState): void {
     if (state.trajectory(record.trajectoryId) === undefined)
       fail('it rates a trajectory that is not there');
     checkRating(record);
@@ -393,10 +373,7 @@ const peerAnswers =
     return said === null ? null : answerOf(said.trajectory);
   };
 
-function checkBeliefs(
-  { reader: id, readout }: Extract<TruthRecord, { kind: 'beliefs' }>,
-  state: TruthState,
-): void {
+function checkBeliefs({ reader: id, readout }: BeliefsRecord, state: TruthState): void {
   if (id !== undefined) {
     checkReader(state.reader(id), readout);
     checkMeasurements(state.reader(id)!, readout);
@@ -471,10 +448,7 @@ function checkMeasurements(
 }
 
 /** Worlds that need nobody else are looked at again. */
-function checkObservations(
-  record: Extract<TruthRecord, { kind: 'observations' }>,
-  state: TruthState,
-): void {
+function checkObservations(record: RecordOf<'observations'>, state: TruthState): void {
   const trajectory = state.trajectory(record.trajectoryId);
   if (trajectory === undefined) fail('it looks at the world of a trajectory that is not there');
   if (record.investigator !== LOCAL_WORLDS.id) return;
@@ -488,10 +462,7 @@ function checkObservations(
     fail('it observed what did not come about');
 }
 
-function checkForecasts(
-  record: Extract<TruthRecord, { kind: 'forecasts' }>,
-  state: TruthState,
-): void {
+function checkForecasts(record: RecordOf<'forecasts'>, state: TruthState): void {
   const seen = state.observations(record.trajectoryId);
   if (seen === null || digestOfRecord(seen) !== record.observations)
     fail('it forecasts other observations than there are');
@@ -500,13 +471,7 @@ function checkForecasts(
 }
 
 /** What a rater can have said. */
-function checkRating({
-  strategy,
-  score,
-  error,
-  gradings,
-  failed,
-}: Extract<TruthRecord, { kind: 'rating' }>): void {
+function checkRating({ strategy, score, error, gradings, failed }: RecordOf<'rating'>): void {
   const asked = STRATEGIES.parse(strategy);
   const [low, high] = rangeOf(asked);
   if (score !== null && (score < low || score > high))
@@ -532,25 +497,15 @@ function checkRating({
 /** The record that a new one takes the place of, by its digest. */
 function checkReplaced(record: TruthRecord, state: TruthState): void {
   if (!('replaces' in record)) return;
-  const there =
-    record.kind === 'beliefs'
-      ? state.beliefs(record.readout.trajectoryId, state.readerIdOf(record))
-      : record.kind === 'result'
-        ? state.result(
-            record.setup,
-            record.strategy,
-            record.reader ? readerId(record.reader) : null,
-          )
-        : record.kind === 'observations'
-          ? state.observations(record.trajectoryId)
-          : record.kind === 'forecasts'
-            ? state.forecasts(record.strategy, record.trajectoryId)
-            : record.kind === 'rating'
-              ? state.rating(record.strategy, record.trajectoryId)
-              : state.trials(record.strategy, record.trajectoryId);
-  if (record.replaces !== (there === null ? null : digestOfRecord(there)))
+  if (record.replaces !== replacing(state, record).replaces)
     fail('it names another record than the one that it takes the place of');
 }
+
+/** Codes of what a hostile record makes of a parser of ours. */
+const OF_RECORDS: readonly ErrorCode[] = [
+  ...(['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID'] as const),
+  ...(['DATA_INVALID', 'FILE_UNREADABLE'] as const),
+];
 
 function requireIntact({ outcome, disagreement, records, signedRecords }: RunVerification): void {
   // a run is open for further measurements, so that no head of it is the final one
@@ -627,16 +582,7 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
     judgeRecords(folder, start, seen);
   } catch (error) {
     const own = error instanceof Fails || error instanceof NotEnded;
-    // what a hostile record makes of a parser of ours is the record's fault
-    const known =
-      error instanceof IsoproError &&
-      [
-        'LOG_UNREADABLE',
-        'INVALID_ARGUMENT',
-        'PROBLEM_INVALID',
-        'DATA_INVALID',
-        'FILE_UNREADABLE',
-      ].includes(error.code);
+    const known = error instanceof IsoproError && OF_RECORDS.includes(error.code);
     if (error instanceof ZodError)
       failure = new Fails('its records give no figures that a record can hold');
     else if (own || known) failure = error as Error;

@@ -1,11 +1,14 @@
 /** How probable answers are beside other answers: what mutual predictability is scored of. */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../../canonical-json.js';
-import { deriveSeed, Random } from '../../random.js';
+import { given } from '../../given.js';
+import { Random } from '../../random.js';
 import { IsoproError } from '../../errors.js';
 import { questionText } from '../modes/asking.js';
 import type { Message, Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
+import { SkipCount } from '../score.js';
+import { seedFor } from '../seed.js';
 import { judgedConsistency } from '../strategies/judged-consistency.js';
 import { uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
 import type { StrategyOf } from '../strategies/strategy.js';
@@ -139,12 +142,10 @@ export function drawTrials<Party>(
   answers: readonly Answer[],
   { evaluated, other }: { readonly evaluated: Party; readonly other: Party | null },
   strategy: StrategyOf<'mutual-predictability'>,
-  { seed: runSeed, purpose }: DrawFrom,
+  { seed, purpose }: DrawFrom,
 ): Drawn<Party>[] {
   return Array.from({ length: strategy.trials }, (_, sample) => {
-    const random = new Random(
-      deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }),
-    );
+    const random = new Random(seedFor(seed, purpose, of.problem.id, sample));
     const others = random.shuffle(
       answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id),
     );
@@ -227,13 +228,13 @@ export async function judgedTrials(
     answer: answerOf(trajectory),
   });
   const drawn = drawTrials(of, answers, parties, strategy, from);
-  const reasons: string[] = [];
+  const unasked = new SkipCount();
   const trials = drawn.flatMap((trial) => {
     const { target, context, predicted } = trial;
     const answer = target === undefined ? null : givenBy(target, trial, parties.evaluated, peers);
     if (predicted !== null && target !== undefined && context.length > 0 && answer !== null)
       return [{ ...said(answer), context: context.map(said) }];
-    reasons.push(
+    unasked.add(
       predicted === null
         ? NO_OTHER_POLICY
         : target === undefined || context.length === 0
@@ -242,25 +243,10 @@ export async function judgedTrials(
     );
     return [];
   });
-  const seed = deriveSeed({
-    runSeed: from.seed,
-    purpose: `${from.purpose} judge`,
-    iteration: 0,
-    problemId: of.problem.id,
-    sample: 0,
-  });
-  const unasked = Object.fromEntries(
-    [...new Set(reasons)].map((reason) => [
-      reason,
-      reasons.filter((each) => each === reason).length,
-    ]),
-  );
+  const seed = seedFor(from.seed, `${from.purpose} judge`, of.problem.id);
   const asked = new Map([[of.trajectory.id, trials]]);
-  const found = await judgedConsistency(parties.judge, asked, {
-    seed,
-    isBound,
-    ...(signal && { signal }),
-  }).catch((error: unknown) => {
+  const how = { seed, isBound, ...given({ signal }) };
+  const found = await judgedConsistency(parties.judge, asked, how).catch((error: unknown) => {
     if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return null;
     throw error;
   });
@@ -269,7 +255,7 @@ export async function judgedTrials(
   return {
     score: found.value,
     gradings: trials.length,
-    failed: { ...failed, ...unasked },
+    failed: { ...failed, ...unasked.counts },
   };
 }
 

@@ -1,4 +1,5 @@
 /** What strategies need beside beliefs, measured of all trajectories of a run. */
+import { given } from '../../given.js';
 import { requireCapability, type Policy } from '../policy.js';
 import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
@@ -15,15 +16,9 @@ import {
 import { interviewQuestions } from './plan.js';
 import { reasonAt } from './reasoning.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
-import { isRated, raterOf, readRatedRows } from './rating.js';
-import {
-  setupKey,
-  type MutualTrialsRecord,
-  type PeerRecord,
-  type RatingRecord,
-  type TrajectoryRecord,
-} from './records.js';
-import { digestOfRecord } from './state.js';
+import { isRated, raterOf, readRatedRows, type Rated } from './rating.js';
+import { setupKey, type MutualTrialsRecord, type TrajectoryRecord } from './records.js';
+import { digestOfRecord, replacing } from './state.js';
 import { answerIn, plainIn, step, type Plain, type Work } from './run-context.js';
 import type { Investigator } from './worlds.js';
 
@@ -40,9 +35,6 @@ const named = <N extends Strategy['name']>(
   strategies
     .map((each) => STRATEGIES.parse(each))
     .filter((each): each is StrategyOf<N> => each.name === name);
-
-const replaced = (there: Parameters<typeof digestOfRecord>[0] | null): string | null =>
-  there === null ? null : digestOfRecord(there);
 
 /**
  * Trajectories that are to be measured, by id: those that nobody has, and where there are such or
@@ -184,8 +176,8 @@ async function reasonPeers(work: Work, plain: readonly Plain[]): Promise<void> {
       );
     });
     await session.write(
-      ...made.flatMap((each): PeerRecord[] =>
-        each.kind === 'failure' ? [] : [{ ...each, kind: 'peer' }],
+      ...made.flatMap((each) =>
+        each.kind === 'failure' ? [] : [{ ...each, kind: 'peer' as const }],
       ),
     );
   }
@@ -196,8 +188,6 @@ const peersOf =
   ({ policies: { predictor }, session: { state } }: Work, { setup }: Plain): Peers =>
   (problemId) =>
     predictor === null ? null : (state.peer(predictor.id, setup, problemId)?.trajectory ?? null);
-
-const withSignal = ({ options: { signal } }: Work) => signal && { signal };
 
 async function scoreTrials(
   work: Work,
@@ -214,28 +204,24 @@ async function scoreTrials(
   for (const each of plain) {
     const { record, answers } = each;
     step(work, 'measurements', counts.done++, counts.total);
-    const there = state.trials(id, record.trajectory.id);
     if (!due.has(record.trajectory.id) && recompute.trials === 'missing') continue;
     const how = {
       ...drawnFrom(config.seed, id, each.setup),
-      ...withSignal(work),
+      ...given({ signal: work.options.signal }),
       known,
       peers: peersOf(work, each),
     };
     const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
-    await session.write({
-      kind: 'mutual_trials',
-      strategy: id,
-      trajectoryId: record.trajectory.id,
-      trials: found.trials.map((trial) => ({
-        ...trial,
-        contextAnswers: [...trial.contextAnswers],
-        conditional: [...trial.conditional],
-        base: [...trial.base],
-      })),
-      unmeasured: found.unmeasured,
-      replaces: replaced(there),
-    });
+    const trials = found.trials.map((trial) => ({
+      ...trial,
+      contextAnswers: [...trial.contextAnswers],
+      conditional: [...trial.conditional],
+      base: [...trial.base],
+    }));
+    const about = { strategy: id, trajectoryId: record.trajectory.id };
+    await session.write(
+      replacing(state, { kind: 'mutual_trials', ...about, trials, unmeasured: found.unmeasured }),
+    );
   }
 }
 
@@ -255,22 +241,15 @@ async function judgeTrials(
     const parties = { evaluated: policies.evaluated, other: policies.predictor, judge };
     const how = {
       ...drawnFrom(config.seed, id, each.setup),
-      ...withSignal(work),
+      ...given({ signal: work.options.signal }),
       isBound,
       peers: peersOf(work, each),
     };
-    const found = await judgedTrials(
-      answerIn(state, each.record),
-      each.answers,
-      parties,
-      strategy,
-      how,
-    );
+    const answer = answerIn(state, each.record);
+    const found = await judgedTrials(answer, each.answers, parties, strategy, how);
     return { raterId: by.id, error: null, ...found };
   });
 }
-
-type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
 
 interface Ratings {
   readonly plain: readonly Plain[];
@@ -296,16 +275,11 @@ async function rateAll(
       ({ record }) => recompute.trials === 'always' || due.has(record.trajectory.id),
     );
     const found = await together(by, asked.length, (policy, i) => rating(policy, asked[i]!));
-    const records = asked.map(({ record: { trajectory } }, i): RatingRecord => {
-      const there = session.state.rating(strategy, trajectory.id);
-      return {
-        kind: 'rating',
-        strategy,
-        trajectoryId: trajectory.id,
-        ...found[i]!,
-        replaces: replaced(there),
-      };
-    });
+    const records = asked.map(({ record: { trajectory } }, i) =>
+      replacing(session.state, {
+        ...{ kind: 'rating', strategy, trajectoryId: trajectory.id, ...found[i]! },
+      }),
+    );
     await session.write(...records);
     counts.done += some.length;
   }
@@ -331,41 +305,33 @@ async function lookAndForecast(
   if (looks) {
     const observations = await investigator.investigate(answer.problem, answer.trajectory, signal);
     if (observations === null) return;
-    await session.write({
+    const made = {
       kind: 'observations',
       trajectoryId,
       investigator: investigator.id,
       observations: observations.map(({ question, outcome }) => ({ question, outcome })),
-      replaces: replaced(seen),
-    });
+    } as const;
+    await session.write(replacing(state, made));
   }
   const now = state.observations(trajectoryId);
   if (world === 'investigation' || now === null) return;
   if (!looks && !isDue && world !== 'upliftblanket') return;
   const { problem, trajectory } = answer;
-  const found = await forecastOutcomes(
-    forecaster,
-    strategy.template,
-    problem,
-    trajectory,
-    now.observations,
-    {
-      known,
-      ...(signal && { signal }),
-    },
-  );
-  const made = found.filter((each) => typeof each !== 'string');
-  await session.write({
+  const { template } = strategy;
+  const how = { known, ...given({ signal }) };
+  const outcomes = now.observations;
+  const found = await forecastOutcomes(forecaster, template, problem, trajectory, outcomes, how);
+  const forecasts = found
+    .filter((each) => typeof each !== 'string')
+    .map(({ conditional, base }) => ({ conditional: [...conditional], base: [...base] }));
+  const made = {
     kind: 'forecasts',
     strategy: id,
     trajectoryId,
     forecasterId: forecaster.id,
     observations: digestOfRecord(now),
-    forecasts: made.map(({ conditional, base }) => ({
-      conditional: [...conditional],
-      base: [...base],
-    })),
+    forecasts,
     unmeasured: found.filter((each) => typeof each === 'string'),
-    replaces: replaced(forecast),
-  });
+  } as const;
+  await session.write(replacing(state, made));
 }

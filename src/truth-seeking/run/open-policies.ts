@@ -38,22 +38,20 @@ export async function openPolicies(
   { ask, signal, onDownload }: OpenPolicyOptions = {},
 ): Promise<TruthPolicies & AsyncDisposable> {
   const { threads, contextTokens, matmul } = config;
-  const opened: Model[] = [];
+  const models: Model[] = [];
   const seed = BigInt(config.seed);
   const dispose = async (): Promise<void> => {
-    for (const model of opened.splice(0)) await model.dispose();
+    for (const model of models.splice(0)) await model.dispose();
   };
   /** Of another file than the one that reasons ours may have nothing. */
   const open = async (name: string, isOther = true): Promise<Model> => {
     const model = await loadModel(name, {
       fixedThreads: true,
-      ...(threads === 0 ? {} : { threads }),
-      ...given({ contextTokens }),
-      ...(matmul === undefined ? {} : { matmul: matmul === 'own' && isOther ? 'auto' : matmul }),
-      ...(signal && { signal }),
-      ...(onDownload && { onDownload }),
+      ...(threads !== 0 && { threads }),
+      ...given({ contextTokens, signal, onDownload }),
+      ...given({ matmul: matmul === 'own' && isOther ? 'auto' : matmul }),
     });
-    opened.push(model);
+    models.push(model);
     return model;
   };
   try {
@@ -61,12 +59,10 @@ export async function openPolicies(
     const adapter = config.adapter === undefined ? null : await model.loadAdapter(config.adapter);
     const own = await localPolicy(model, { adapter, seed });
     const human = config.policy === 'human' && ask !== undefined ? humanPolicy(ask) : null;
-    const other =
-      config.predictor === undefined
-        ? null
-        : await localPolicy(await open(config.predictor), { seed });
-    const judge =
-      config.judge === undefined ? null : await localPolicy(await open(config.judge), { seed });
+    const opened = async (name: string | undefined) =>
+      name === undefined ? null : localPolicy(await open(name), { seed });
+    const other = await opened(config.predictor);
+    const judge = await opened(config.judge);
     const bare = adapter === null ? null : await localPolicy(model, { seed });
     return {
       evaluated: human ?? own,

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { canonicalJson } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import { readRowText } from '../../files.js';
-import { deriveSeed } from '../../random.js';
+import { given } from '../../given.js';
 import { jsonRows } from '../domains/json-rows.js';
 import { gradeSafely } from '../graders/belief-grader.js';
 import {
@@ -16,6 +16,7 @@ import {
 import { questionText } from '../modes/asking.js';
 import type { Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
+import { seedFor } from '../seed.js';
 import type { Grader } from '../strategies/grader-score.js';
 import {
   bootstrapExamples,
@@ -65,18 +66,12 @@ export function readRatedRows(file: string): RatedRows {
   };
 }
 
-type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
+export type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
 /** Asks `policy`, which is whoever rates: as it is, or one of several that wait for each other. */
 export type Rater = (policy: Policy, problem: Problem, trajectory: Trajectory) => Promise<Rated>;
 
 const seedOf = ({ seed }: Pick<TruthConfig, 'seed'>, strategy: string, id: string): bigint =>
-  deriveSeed({
-    runSeed: BigInt(seed),
-    purpose: `truth rating ${strategy}`,
-    iteration: 0,
-    problemId: id,
-    sample: 0,
-  });
+  seedFor(BigInt(seed), `truth rating ${strategy}`, id);
 
 const graderOf = (
   kind: Exclude<GraderKind, 'belief' | 'asked-belief'>,
@@ -128,7 +123,7 @@ export async function raterOf(
     instruction,
     config: how,
     isBound,
-    ...(signal && { signal }),
+    ...given({ signal }),
   };
   const examples = await bootstrapExamples(
     { ...judging, seed: seedOf(config, id, 'examples') },

@@ -20,20 +20,16 @@ export const readerId = (reader: Reader): string =>
 /** @throws IsoproError BACKEND_INCAPABLE, INVALID_ARGUMENT as `believerOf` */
 export async function readerOfBeliefs(
   policies: TruthPolicies,
-  {
-    belief,
-    beliefSystem,
-    standpoint,
-    measurements,
-  }: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
+  config: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
 ): Promise<Reader> {
+  const { belief, beliefSystem, standpoint, measurements } = config;
   const { id, identity } = believingPolicy(policies, belief);
   const [code, machine] = [await codeVersion('beliefs'), machineClass()];
   return {
     source: belief === 'exact' ? 'logprob' : belief,
     beliefSystem,
-    ...(belief === 'exact' ? { probes: PROBES } : {}),
-    ...(belief === 'judge' || belief === 'self' ? { standpoint, measurements } : {}),
+    ...(belief === 'exact' && { probes: PROBES }),
+    ...((belief === 'judge' || belief === 'self') && { standpoint, measurements }),
     policy: { id, identity: { ...identity } as Json },
     engine: { ...code, ...machine } as unknown as Json,
   };

@@ -7,12 +7,13 @@ import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionaryOf } from '../../dictionary-schema.js';
 import { IsoproError } from '../../errors.js';
+import type { Given } from '../../given.js';
 import type { NewRecord } from '../../log/event-log.js';
 import type { LogPayload } from '../../log/payload.js';
 import type { LogRecord } from '../../log/read.js';
 import type { LogStreams } from '../../log/streams.js';
 import { number, readRecord, sha256 } from '../../run-folder/record.js';
-import { BELIEF_SOURCES } from '../beliefs/belief.js';
+import { BELIEF_SOURCES, type Belief } from '../beliefs/belief.js';
 import { ASKED_FAILURES, STANDPOINTS } from '../beliefs/verbal-belief.js';
 import { BELIEF_SYSTEMS, UNREADABLE } from '../beliefs/readout.js';
 import { binaryContent, openContent } from '../problem-form.js';
@@ -107,44 +108,27 @@ const belief = z
     source: z.enum(BELIEF_SOURCES),
     error: z.number().optional(),
   })
-  .transform(
-    (given) =>
-      given as {
-        readonly p0: number;
-        readonly source: (typeof BELIEF_SOURCES)[number];
-        readonly error?: number;
-      },
-  );
-const readerForm = z
-  .strictObject({
-    source: z.enum(BELIEF_SOURCES),
-    /** Whether system messages stood before the probe. */
-    beliefSystem: z.enum(BELIEF_SYSTEMS),
-    /** SHA-256 of the wordings of the probe, of what is read. */
-    probes: sha256.optional(),
-    /** Of what is said. */
-    standpoint: z.enum(STANDPOINTS).optional(),
-    measurements: count.optional(),
-    /** Of a policy all that its answers follow from: model, adapter, renderer, threads, seed. */
-    policy: z.strictObject({ id: sha256, identity: json }),
-    /** Version, native part and machine that it was read by; null where nobody wrote it down. */
-    engine: json,
-  })
-  .transform((given) => given as Reader);
+  .transform((given) => given as Belief);
+const readerMembers = z.strictObject({
+  source: z.enum(BELIEF_SOURCES),
+  /** Whether system messages stood before the probe. */
+  beliefSystem: z.enum(BELIEF_SYSTEMS),
+  /** SHA-256 of the wordings of the probe, of what is read. */
+  probes: sha256.optional(),
+  /** Of what is said. */
+  standpoint: z.enum(STANDPOINTS).optional(),
+  measurements: count.optional(),
+  /** Of a policy all that its answers follow from: model, adapter, renderer, threads, seed. */
+  policy: z.strictObject({ id: sha256, identity: json }),
+  /** Version, native part and machine that it was read by; null where nobody wrote it down. */
+  engine: json,
+});
 /** Where beliefs come from. */
-export interface Reader {
-  readonly source: (typeof BELIEF_SOURCES)[number];
-  readonly beliefSystem: (typeof BELIEF_SYSTEMS)[number];
-  readonly probes?: string;
-  readonly standpoint?: (typeof STANDPOINTS)[number];
-  readonly measurements?: number;
-  readonly policy: { readonly id: string; readonly identity: Json };
-  readonly engine: Json;
-}
+export type Reader = Given<z.output<typeof readerMembers>>;
+const readerForm = readerMembers.transform((given) => given as Reader);
 
-const reader = z.strictObject({ kind: z.literal('reader'), id: sha256, reader: readerForm });
 /** Before the first beliefs of a reader. */
-export type ReaderRecord = z.output<typeof reader>;
+const reader = z.strictObject({ kind: z.literal('reader'), id: sha256, reader: readerForm });
 
 const beliefs = z.strictObject({
   kind: z.literal('beliefs'),
@@ -177,13 +161,8 @@ export type BeliefsRecord = z.output<typeof beliefs>;
 const logprobs = z.array(z.number().or(z.literal(-Infinity)));
 /** Log-probabilities of the same tokens, with something before them and without. */
 const scoredTwice = { conditional: logprobs, base: logprobs };
-const alike = ({
-  conditional,
-  base,
-}: {
-  conditional: readonly number[];
-  base: readonly number[];
-}): boolean => conditional.length === base.length;
+type ScoredTwice = Readonly<Record<keyof typeof scoredTwice, readonly number[]>>;
+const alike = ({ conditional, base }: ScoredTwice): boolean => conditional.length === base.length;
 const ALIKE = 'the same tokens are scored twice';
 
 const trials = z.strictObject({
@@ -209,6 +188,7 @@ const trials = z.strictObject({
 /** Measurements of mutual predictability. */
 export type MutualTrialsRecord = z.output<typeof trials>;
 
+/** What was found out about the world of a problem: a question, and what came about. */
 const observations = z.strictObject({
   kind: z.literal('observations'),
   trajectoryId: sha256,
@@ -217,9 +197,8 @@ const observations = z.strictObject({
   observations: z.array(z.strictObject({ question: z.string(), outcome: z.string() })),
   replaces: sha256.nullable(),
 });
-/** What was found out about the world of a problem: a question, and what came about. */
-export type ObservationsRecord = z.output<typeof observations>;
 
+/** Measurements of world in the loop. */
 const forecasts = z.strictObject({
   kind: z.literal('forecasts'),
   strategy: z.string(),
@@ -234,8 +213,6 @@ const forecasts = z.strictObject({
   unmeasured: z.array(z.string()),
   replaces: sha256.nullable(),
 });
-/** Measurements of world in the loop. */
-export type ForecastsRecord = z.output<typeof forecasts>;
 
 const ratings = z.strictObject({
   kind: z.literal('rating'),
@@ -286,7 +263,6 @@ const complete = z.strictObject({
    */
   trajectoriesSha256: sha256,
 });
-export type CompleteRecord = z.output<typeof complete>;
 
 const FORMS = {
   problem: { stream: 'trajectories', form: problem },
@@ -303,19 +279,10 @@ const FORMS = {
   complete: { stream: 'results', form: complete },
 } as const satisfies Record<string, { stream: TruthStream; form: z.ZodType }>;
 
-export type TruthRecord =
-  | ProblemRecord
-  | TrajectoryRecord
-  | FailureRecord
-  | ReaderRecord
-  | BeliefsRecord
-  | PeerRecord
-  | MutualTrialsRecord
-  | ObservationsRecord
-  | ForecastsRecord
-  | RatingRecord
-  | ResultRecord
-  | CompleteRecord;
+export type TruthRecord = z.output<(typeof FORMS)[keyof typeof FORMS]['form']>;
+export type RecordOf<Kind extends TruthRecord['kind']> = Extract<TruthRecord, { kind: Kind }>;
+/** Records that take the place of an earlier one of the same. */
+export type ReplacingRecord = Extract<TruthRecord, { replaces: string | null }>;
 
 /** A record, to be appended. */
 export function newRecord(record: TruthRecord): NewRecord<TruthStream> {

@@ -28,6 +28,7 @@ import {
 import { newRecord, TRUTH_STREAMS, type TruthRecord, type TruthStream } from './records.js';
 import { TruthState } from './state.js';
 import { makeFolder, readText } from '../../files.js';
+import { given } from '../../given.js';
 
 const RUNS = 'runs';
 /** Records between two signed heads. */
@@ -41,7 +42,6 @@ export interface SessionOptions {
 }
 
 export class TruthSession {
-  readonly state: TruthState;
   readonly #log: EventLog<TruthStream>;
   readonly #closers: Closers;
   #unsigned = 0;
@@ -50,11 +50,10 @@ export class TruthSession {
     readonly folder: string,
     readonly runId: string,
     readonly start: TruthStart,
-    state: TruthState,
+    readonly state: TruthState,
     log: EventLog<TruthStream>,
     closers: Closers,
   ) {
-    this.state = state;
     this.#log = log;
     this.#closers = closers;
   }
@@ -99,10 +98,9 @@ export class TruthSession {
         await writeTruthManifest(folder, randomBytes(16).toString('hex'), start);
       }
       const { runId, start: begun } = readTruthManifest(folder);
-      const waiting = { ...(onNotice && { onNotice }), ...(signal && { signal }) };
       const signer: LogSigner =
         begun.config.signer === 'witness'
-          ? await WitnessClient.open(home, waiting)
+          ? await WitnessClient.open(home, given({ onNotice, signal }))
           : new SingleProcessSigner(home);
       closers.add(() => signer.close());
       const isThere = existsSync(paths.log) && !isUnbegun(paths.log, TRUTH_STREAMS);
@@ -118,14 +116,8 @@ export class TruthSession {
             digests: { start: startDigest(begun) },
           });
       closers.add(() => log.close());
-      return new TruthSession(
-        folder,
-        runId,
-        begun,
-        isThere ? readTruthRun(folder).state : new TruthState(),
-        log,
-        closers,
-      );
+      const state = isThere ? readTruthRun(folder).state : new TruthState();
+      return new TruthSession(folder, runId, begun, state, log, closers);
     } catch (error) {
       // what went wrong first is what the caller has to know
       await closers.close().catch(() => undefined);
@@ -151,12 +143,8 @@ export class TruthSession {
     this.#unsigned = 0;
   }
 
-  async close(): Promise<void> {
-    await this.#closers.close();
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+    await this.#closers.close();
   }
 }
 

@@ -3,12 +3,14 @@
  * which stand before it as answers.
  */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { given } from '../../given.js';
+import { Random } from '../../random.js';
 import { clusteredWilsonInterval, type Interval } from '../../statistics/index.js';
 import { logSumExp } from '../beliefs/belief.js';
 import { questionText } from '../modes/asking.js';
 import { requireCapability, type Message, type Policy } from '../policy.js';
 import type { BinaryProblem, Option } from '../problem.js';
+import { seedFor } from '../seed.js';
 import { searchLabels } from './label-search.js';
 
 export interface LabelOptions {
@@ -142,10 +144,7 @@ export async function labelProblems(
 ): Promise<FoundLabels> {
   requireCapability(policy, 'logprobs');
   const known = new Map<string, readonly [number, number]>();
-  const both = async (
-    problem: number,
-    others: ReadonlyMap<number, Option>,
-  ): Promise<readonly [number, number]> => {
+  const both = async (problem: number, others: ReadonlyMap<number, Option>) => {
     const key = `${problem}: ${[...others].sort(([a], [b]) => a - b).join(' ')}`;
     const there = known.get(key) ?? (await bothLabels(policy, problems, problem, others, signal));
     known.set(key, there);
@@ -166,29 +165,20 @@ export async function labelProblems(
       .map(({ pair }) => pair);
   const found = await searchLabels({
     ...{ problems: problems.length, alpha, start, steps, contradictions },
-    random: new Random(
-      deriveSeed({
-        runSeed: seed,
-        purpose: 'truth labels',
-        iteration: 0,
-        problemId: '',
-        sample: 0,
-      }),
-    ),
+    random: new Random(seedFor(seed, 'truth labels', '')),
     logprob: async (problem, label, others) => (await both(problem, others))[label],
     related: (problem) =>
       links.flatMap(({ pair: [a, b] }) => (a === problem ? [b] : b === problem ? [a] : [])),
-    ...(signal && { signal }),
-    ...(onStep && { onStep }),
+    ...given({ signal, onStep }),
   });
   const labels = problems.map((_, i) => found.labels.get(i) ?? null);
   const together = shareOf(problems, labels);
   return {
-    ...{ labels, utility: found.utility, contradictions: contradictions(found.labels).length },
-    ...{
-      accuracy: together && { right: together.right, n: together.n },
-      alone: shareOf(problems, alone),
-      evaluations: known.size,
-    },
+    labels,
+    utility: found.utility,
+    contradictions: contradictions(found.labels).length,
+    accuracy: together && { right: together.right, n: together.n },
+    alone: shareOf(problems, alone),
+    evaluations: known.size,
   };
 }

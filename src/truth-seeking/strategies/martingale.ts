@@ -130,7 +130,7 @@ const READING = 1e-6;
 const varies = (beliefs: readonly number[]): boolean =>
   beliefs.some((belief) => Math.abs(belief - beliefs[0]!) > READING);
 
-/** The slope as a score; `martingaleLoss` makes of it what can be trained on. */
+/** The slope as a score. */
 export function martingale(
   paths: readonly BeliefPath[],
   config: MartingaleConfig,
@@ -417,22 +417,3 @@ export function withoutNoise(
 /** What noise of a variance makes of a slope. */
 export const withNoise = (slope: number, priorVariance: number, noiseVariance: number): number =>
   (slope * priorVariance - noiseVariance) / (priorVariance + noiseVariance);
-
-export const REGULARISATIONS = ['none', 'squared', 'absolute'] as const;
-export type Regularisation = (typeof REGULARISATIONS)[number];
-
-/**
- * A loss to train on, lower is better: the slope as it is, squared or absolute, less `informative`
- * times the mean absolute change, so that never changing one's mind is not the best there is.
- */
-export function martingaleLoss(
-  slope: number,
-  meanChange: number,
-  {
-    regularisation,
-    informative,
-  }: { readonly regularisation: Regularisation; readonly informative: number },
-): number {
-  const of = { none: slope, squared: slope ** 2, absolute: Math.abs(slope) }[regularisation];
-  return of - informative * meanChange;
-}

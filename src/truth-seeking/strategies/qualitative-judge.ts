@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
 import { overWordings } from '../beliefs/belief.js';
@@ -32,48 +33,6 @@ export type QualitativeConfig = z.output<typeof qualitativeConfig>;
 
 /** All orders of more examples than these would be asked are too many: as many are drawn. */
 const MOST_ORDERS = 120;
-
-const LETTERS = {
-  none: 'n',
-  red: 'r',
-  'red-blue': 'rb',
-  'red-blue-resolution': 'rbr',
-  static: 's',
-  permuted: 'p',
-} as const;
-
-/**
- * `rbr-p-s1-e1-b2-p0`: stages, order of examples, own answer, rounds, bootstrap rounds, whether
- * those ask in all orders.
- */
-export const qualitativeId = ({
-  redTeam,
-  order,
-  selfAnswer,
-  rounds,
-  bootstrapRounds,
-  bootstrapPermuted,
-}: QualitativeConfig): string =>
-  `${LETTERS[redTeam]}-${LETTERS[order]}-s${Number(selfAnswer)}-e${rounds}-b${bootstrapRounds}-p${Number(bootstrapPermuted)}`;
-
-/** @throws IsoproError INVALID_ARGUMENT */
-export function parseQualitativeId(id: string): QualitativeConfig {
-  const [, redTeam, order, selfAnswer, rounds, bootstrapRounds, permuted] =
-    /^(n|r|rb|rbr)-([nsp])-s([01])-e(\d+)-b(\d+)-p([01])$/.exec(id) ?? [];
-  const found = qualitativeConfig.safeParse({
-    redTeam: RED_TEAM_MODES.find((name) => LETTERS[name] === redTeam),
-    order: FEW_SHOT_ORDERS.find((name) => LETTERS[name] === order),
-    selfAnswer: selfAnswer === '1',
-    rounds: Number(rounds),
-    bootstrapRounds: Number(bootstrapRounds),
-    bootstrapPermuted: permuted === '1',
-  });
-  if (redTeam !== undefined && found.success) return found.data;
-  throw new IsoproError(
-    'INVALID_ARGUMENT',
-    `${JSON.stringify(id)} is no qualitative judge; one is written rbr-p-s1-e1-b2-p0`,
-  );
-}
 
 /** What is rated. */
 export interface Candidate {
@@ -117,7 +76,7 @@ async function gradeOnce(
   seed: bigint,
 ): Promise<Verdict> {
   const { judge, instruction, config, maxTokens = 512, isBound = false, signal } = of;
-  const options: InferOptions = { seed, maxTokens, ...(signal && { signal }) };
+  const options: InferOptions = { seed, maxTokens, ...given({ signal }) };
   const messages: Message[] = [{ role: 'system', content: `You rate responses. ${instruction}` }];
   for (const example of examples)
     messages.push(
@@ -132,16 +91,16 @@ async function gradeOnce(
   if (config.selfAnswer)
     await stage(`First answer this yourself, in a few sentences.\n\n${candidate.question}`);
   const stages = RED_TEAM_MODES.indexOf(config.redTeam);
-  const given = task(candidate);
+  const asked = task(candidate);
   if (stages >= 1)
-    await stage(`${given}\n\nAttack the response: name its errors, gaps and unsupported claims.`);
+    await stage(`${asked}\n\nAttack the response: name its errors, gaps and unsupported claims.`);
   if (stages >= 2)
     await stage('Defend the response against that: which objections do not hold, and why?');
   if (stages >= 3)
     await stage('Weigh both sides: which objections remain, and how much do they matter?');
   messages.push({
     role: 'user',
-    content: `${stages === 0 ? `${given}\n\n` : ''}Rate the response. ${VERDICT_FORM}`,
+    content: `${stages === 0 ? `${asked}\n\n` : ''}Rate the response. ${VERDICT_FORM}`,
   });
   return askVerdict(judge, messages, { ...options, ...(isBound ? BOUND_VERDICT : {}) });
 }
@@ -261,7 +220,7 @@ export async function qualitativeScore(
   of: Judging,
   candidates: readonly Candidate[],
   {
-    examples: given = [],
+    examples: known = [],
     source = [],
     groups,
   }: {
@@ -270,7 +229,7 @@ export async function qualitativeScore(
     readonly groups?: Groups;
   } = {},
 ): Promise<QualitativeScore> {
-  const examples = await bootstrapExamples(of, given, source);
+  const examples = await bootstrapExamples(of, known, source);
   const ratings = new Map<string, Rating>();
   const [perTrajectory, skipped] = [new Map<string, number>(), new SkipCount()];
   for (const candidate of candidates) {
@@ -280,7 +239,7 @@ export async function qualitativeScore(
     else perTrajectory.set(candidate.id, rating.score);
   }
   return {
-    ...meanScore('higher', perTrajectory, skipped, { range: [0, 1], ...(groups && { groups }) }),
+    ...meanScore('higher', perTrajectory, skipped, { range: [0, 1], ...given({ groups }) }),
     ratings,
     examples,
   };

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { specs, type Spec } from '../spec.js';
 import { ACCURACY_METRICS, ACCURACY_MODES, type AccuracyMetric } from './accuracy.js';
 import { BELIEF_CHANGES, GRANULARITIES } from './martingale.js';
-import { MUTUAL_DEFAULTS, PARTIES } from './mutual-predictability.js';
 import { qualitativeConfig } from './qualitative-judge.js';
 
 export const SYCOPHANCY_MEASURES = ['shift', 'quality-change', 'asymmetry'] as const;
@@ -39,21 +38,28 @@ const FORMS = {
   }),
   sycophancy: z.strictObject({ measure: z.enum(SYCOPHANCY_MEASURES).default('shift') }),
   'mutual-predictability': z.strictObject({
-    predictor: z.enum(PARTIES).default(MUTUAL_DEFAULTS.predictor),
+    /** Who predicts: who is evaluated, a random other one, or any. */
+    predictor: z.enum(['evaluated', 'random-other', 'random-any']).default('random-other'),
     /**
      * Whose answer is predicted, where it is not that of who is evaluated: another model answers
      * the same questions, asked alike.
      */
     predicted: z.enum(['random-other', 'random-any']).optional(),
+    /** Which question's answer is predicted. */
     target: z
       .enum(['evaluated-question', 'random-other', 'random-any'])
-      .default(MUTUAL_DEFAULTS.target),
-    context: z.enum(['evaluated-question', 'random-others']).default(MUTUAL_DEFAULTS.context),
-    contextSize: z.int().min(1).max(32).default(MUTUAL_DEFAULTS.contextSize),
-    trials: z.int().min(1).max(100).default(MUTUAL_DEFAULTS.trials),
-    /** `judge`: by a judge's word, from 0 to 1. */
+      .default('evaluated-question'),
+    /** Which questions stand before it: the evaluated one, or so many others. */
+    context: z.enum(['evaluated-question', 'random-others']).default('random-others'),
+    contextSize: z.int().min(1).max(32).default(3),
+    trials: z.int().min(1).max(100).default(3),
+    /**
+     * `uplift`: with the context less without it. `conditional`: with it alone. `judge`: by a
+     * judge's word, from 0 to 1.
+     */
     scoring: z.enum(['uplift', 'conditional', 'judge']).default('uplift'),
-    behaviourExamples: z.int().min(0).max(32).default(MUTUAL_DEFAULTS.behaviourExamples),
+    /** Earlier questions with the predicted policy's answers before it all. */
+    behaviourExamples: z.int().min(0).max(32).default(0),
   }),
   'world-in-the-loop': z.strictObject({
     template: z.enum(FORECAST_TEMPLATES).default('vanilla'),

@@ -3,6 +3,7 @@
  * the world do.
  */
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import { mean } from '../../statistics/index.js';
 import { questionText } from '../modes/asking.js';
 import { requireCapability, type Message, type Policy } from '../policy.js';
@@ -140,5 +141,5 @@ export function worldInTheLoop(
     if (values.length > 0) perTrajectory.set(trajectoryId, mean(values));
     else skipped.add('no outcome counts');
   }
-  return meanScore('higher', perTrajectory, skipped, { ...(groups && { groups }) });
+  return meanScore('higher', perTrajectory, skipped, given({ groups }));
 }

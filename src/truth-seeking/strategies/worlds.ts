@@ -5,7 +5,6 @@
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { Random } from '../../random.js';
-import { jsonRows } from '../domains/json-rows.js';
 import type { Problem } from '../problem.js';
 
 /** A question about the world, and what came about. */
@@ -93,30 +92,4 @@ export function observed(
     if (observations.length > 0) return { world, observations };
   }
   return null;
-}
-
-const row = z.strictObject({
-  problemId: z.string().min(1),
-  question: z.string().trim().min(1),
-  outcome: z.string().trim().min(1),
-});
-
-/**
- * What a user observed: `{problemId, question, outcome}` lines; empty lines are none.
- * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it has no such
- *   members, or a question of a problem comes twice
- */
-export function worldOfFile(text: string): World {
-  const byProblem = new Map<string, Observation[]>();
-  for (const { row: found, wrong } of jsonRows(text, 'observations', row)) {
-    const { problemId, question, outcome } = found;
-    const before = byProblem.get(problemId) ?? [];
-    if (before.some((each) => each.question === question))
-      throw wrong('the same question of this problem stands in a line before');
-    byProblem.set(problemId, [...before, { question, outcome }]);
-  }
-  return {
-    id: `file ${hash('sha256', text).slice(0, 12)}`,
-    observe: ({ id }) => byProblem.get(id) ?? [],
-  };
 }

@@ -61,13 +61,7 @@ function changeOf<T>(
   statistic: Statistic<T>,
   seed: bigint,
 ): Figure {
-  const groups = [
-    ...groupBy(
-      pairs,
-      ({ group }) => group,
-      (pair) => pair,
-    ).values(),
-  ];
+  const groups = [...groupBy(pairs, ({ group }) => group).values()];
   const ends = (of: readonly Pair<T>[]) =>
     [statistic(of.map((pair) => pair.before)), statistic(of.map((pair) => pair.after))] as const;
   const [before, after] = pairs.length === 0 ? [null, null] : ends(pairs);

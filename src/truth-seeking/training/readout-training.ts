@@ -10,7 +10,10 @@
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
 import { IsoproError } from '../../errors.js';
+import type { TokenIds } from '../../engine/generate-request.js';
+import { advantages } from '../../engine/group-advantages.js';
 import type { Model } from '../../engine/model.js';
+import { given } from '../../given.js';
 import type { Trainer, TrainSequence } from '../../engine/trainer.js';
 import { deriveSeed } from '../../random.js';
 import { brierScore, mean } from '../../statistics/index.js';
@@ -80,13 +83,6 @@ export function readoutReward(
   };
 }
 
-/** Reward less the mean of its group; null without a reward, which counts in no mean. */
-export function centred(rewards: readonly (number | null)[]): (number | null)[] {
-  const known = rewards.filter((reward) => reward !== null);
-  const centre = mean(known);
-  return rewards.map((reward) => (reward === null ? null : reward - centre));
-}
-
 export interface ReadoutStep {
   readonly step: number;
   /** Mean reward of the replies that have one; null where none has. */
@@ -100,10 +96,15 @@ export interface ReadoutStep {
   readonly gradNorm: number | null;
 }
 
-const sequenceOf = (prompt: ArrayLike<number>, said: ArrayLike<number>): TrainSequence => ({
-  tokenIds: Int32Array.from([...Array.from(prompt), ...Array.from(said)]),
-  labelMask: Uint8Array.from([...Array.from(prompt, () => 0), ...Array.from(said, () => 1)]),
-});
+/** A prompt and a reply, of which the reply is trained on. */
+function sequenceOf(prompt: TokenIds, said: TokenIds, advantage: number): TrainSequence {
+  const tokenIds = Int32Array.from([...prompt, ...said]);
+  return {
+    tokenIds,
+    labelMask: new Uint8Array(tokenIds.length).fill(1, prompt.length),
+    advantages: new Float32Array(tokenIds.length).fill(advantage),
+  };
+}
 
 interface Sampled {
   readonly problem: BinaryProblem;
@@ -134,23 +135,19 @@ async function sampleReplies(
       }),
     })),
   );
-  const replies = await policy.inferMany(asked, {
-    maxTokens,
-    temperature,
-    ...(signal && { signal }),
-  });
+  const how = { maxTokens, temperature, ...given({ signal }) };
+  const replies = await policy.inferMany(asked, how);
   return asked.map(({ problem, messages: prompt, seed }, i) => {
     const reply = replies[i]!;
-    const steps = [{ content: reply.text, trainable: true }];
-    const about = {
+    const made = trajectory({
       problemId: problem.id,
       policyId: policy.id,
       modeId: mode.name,
       seed: String(seed),
       prompt,
-      steps,
-    };
-    return { problem, reply, trajectory: trajectory(about) };
+      steps: [{ content: reply.text, trainable: true }],
+    });
+    return { problem, reply, trajectory: made };
   });
 }
 
@@ -161,16 +158,13 @@ async function rewardsOf(
   reward: ReadoutReward,
   signal?: AbortSignal,
 ): Promise<readonly Reward[]> {
-  const options = signal && { signal };
+  const options = given({ signal });
   if (reward === 'accuracy') {
     const rewards: Reward[] = [];
-    for (const { problem, reply, trajectory: of } of sampled)
-      rewards.push(
-        readoutReward(
-          await readBeliefAfter(policy, problem, of, `${reply.text}\n\n`, options),
-          problem,
-        ),
-      );
+    for (const { problem, reply, trajectory: of } of sampled) {
+      const read = await readBeliefAfter(policy, problem, of, `${reply.text}\n\n`, options);
+      rewards.push(readoutReward(read, problem));
+    }
     return rewards;
   }
   const paths: (BeliefPath | string)[] = [];
@@ -215,10 +209,10 @@ export async function* trainOnReadout(
   trainer: Trainer,
   problems: readonly BinaryProblem[],
   mode: ReasoningMode,
-  given: ReadoutTraining,
+  options: ReadoutTraining,
   { done = 0, signal }: ReadoutControl = {},
 ): AsyncGenerator<ReadoutStep> {
-  const how = checked(readoutTraining, given, 'options');
+  const how = checked(readoutTraining, options, 'options');
   const open =
     how.reward === 'accuracy' && problems.find(({ correctOption }) => correctOption === null);
   if (open)
@@ -249,26 +243,21 @@ export async function* trainOnReadout(
             .join(', ')}.`,
         },
       );
-    const advantages = questions.flatMap((_, i) =>
-      centred(values.slice(i * how.group, (i + 1) * how.group)),
+    const ofReplies = questions.flatMap((_, i) =>
+      advantages(values.slice(i * how.group, (i + 1) * how.group), false),
     );
     const batch = sampled.flatMap(
       ({ reply: { tokenIds, finish }, trajectory: { prompt } }, i): TrainSequence[] => {
-        const advantage = advantages[i]!;
+        const advantage = ofReplies[i]!;
         // what was cut off counts in its group's mean, whether it is trained on or not
         if (advantage === null || advantage === 0 || !(finish === 'stop' || how.trainCutOff))
           return [];
-        const sequence = sequenceOf(policy.promptIds(prompt), tokenIds);
-        return [
-          { ...sequence, advantages: new Float32Array(sequence.tokenIds.length).fill(advantage) },
-        ];
+        return [sequenceOf(policy.promptIds(prompt), tokenIds, advantage)];
       },
     );
     const objective = { kind: 'policy', temperature: how.temperature } as const;
     const stats =
-      batch.length === 0
-        ? null
-        : await trainer.step(batch, { objective, ...(signal && { signal }) });
+      batch.length === 0 ? null : await trainer.step(batch, { objective, ...given({ signal }) });
     if (stats !== null && !stats.applied)
       throw new IsoproError(
         'NUMERIC_FAILURE',

@@ -10,7 +10,7 @@ import type { TrajectoryScores } from '../analysis/trajectory-score.js';
 import type { TrainingSample } from '../modes/reason.js';
 import type { Message } from '../policy.js';
 import type { Option } from '../problem.js';
-import { endsRight, fewShotCounts, ranked, validationSize } from './selection.js';
+import { endsRight, fewShotCounts, ranked, selectTop, validationSize } from './selection.js';
 
 /**
  * `train`: kept apart by lot. `gt`: first only trajectories that end on the right side of one half,
@@ -74,11 +74,7 @@ export function selectForTraining(
       if (!kept) notRight++;
       return kept;
     });
-    const best = ranked(
-      eligible.map((item) => ({ item, score: item.score })),
-      direction,
-    );
-    return best.slice(0, Math.floor(eligible.length * part)).map(({ item }) => item.trajectoryId);
+    return selectTop(eligible, part, direction).map(({ trajectoryId }) => trajectoryId);
   });
   if (chosen.length === 0)
     throw new IsoproError(
@@ -121,12 +117,9 @@ export function selectFewShot(
     part,
   );
   return files.flatMap(({ direction, scores }, i) => {
-    const best = ranked(
-      scores.map((item) => ({ item, score: item.score })),
-      direction,
-    );
-    return best.slice(0, counts[i]).flatMap(({ item }): Message[] => {
-      const { samples } = known(item.trajectoryId, of);
+    const best = ranked(scores, direction, ({ score }) => score);
+    return best.slice(0, counts[i]).flatMap(({ trajectoryId }): Message[] => {
+      const { samples } = known(trajectoryId, of);
       if (samples.length === 0) return [];
       const { history, output } = samples[random.nextInteger(0, samples.length - 1)]!;
       return [
@@ -144,13 +137,3 @@ export const trainingRow = ({
 }: TrainingSample): { readonly messages: readonly Message[] } => ({
   messages: [...history, { role: 'assistant', content: output }],
 });
-
-/**
- * A name for what was trained: `[DIR_NAME]-N=[NUM_TRAIN_SAMPLES]` with its members, and without
- * what names no file.
- */
-export const trainedName = (pattern: string, folder: string, samples: number): string =>
-  pattern
-    .replaceAll('[DIR_NAME]', () => folder)
-    .replaceAll('[NUM_TRAIN_SAMPLES]', String(samples))
-    .replace(/[/\\,*\s]+/g, '_');

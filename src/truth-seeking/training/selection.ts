@@ -16,19 +16,15 @@ export function validationSize(n: number): number {
   return Math.min(200, Math.floor(n / 10));
 }
 
-export interface Scored<T> {
-  readonly item: T;
-  readonly score: number;
-}
-
 /**
  * Best first; equal ones in their order.
  * @throws IsoproError INVALID_ARGUMENT where nobody says which way is better
  */
 export function ranked<T>(
-  scored: readonly Scored<T>[],
+  items: readonly T[],
   direction: Direction | undefined,
-): Scored<T>[] {
+  scoreOf: (item: T) => number,
+): T[] {
   if (direction === undefined || !DIRECTIONS.includes(direction))
     throw new IsoproError(
       'INVALID_ARGUMENT',
@@ -36,19 +32,16 @@ export function ranked<T>(
     );
   const badness = (score: number): number =>
     direction === 'lower' ? score : direction === 'higher' ? -score : Math.abs(score);
-  return [...scored].sort((a, b) => badness(a.score) - badness(b.score));
+  return items.toSorted((a, b) => badness(scoreOf(a)) - badness(scoreOf(b)));
 }
 
 /** The best part of a file, rounded down. */
-export function selectTop<T>(
-  scored: readonly Scored<T>[],
+export const selectTop = <T extends { readonly score: number }>(
+  scored: readonly T[],
   part: number,
   direction: Direction | undefined,
-): T[] {
-  return ranked(scored, direction)
-    .slice(0, Math.floor(scored.length * part))
-    .map(({ item }) => item);
-}
+): T[] =>
+  ranked(scored, direction, ({ score }) => score).slice(0, Math.floor(scored.length * part));
 
 /**
  * How many examples each of several files gives: its part of the count by size, and no more than

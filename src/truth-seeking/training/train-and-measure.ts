@@ -28,6 +28,7 @@ import { beforeAndAfter, type FigureChange } from './before-after.js';
 import {
   NO_SLOPE,
   trainOnReadout,
+  type ReadoutControl,
   type ReadoutStep,
   type ReadoutTraining,
 } from './readout-training.js';
@@ -173,10 +174,7 @@ export async function trainInFolder(
   model: Model,
   folder: TrainingFolder,
   { problems, mode, how, rank, learningRate, threads }: ReadoutTrainer,
-  {
-    signal,
-    onStep,
-  }: { readonly signal?: AbortSignal; readonly onStep?: (step: ReadoutStep) => void } = {},
+  { signal, onStep }: Pick<ReadoutControl, 'signal'> & { onStep?(step: ReadoutStep): void } = {},
 ): Promise<void> {
   if (await folder.isDone()) return;
   await using trainer = await createTrainer(model, {
@@ -187,24 +185,13 @@ export async function trainInFolder(
   });
   if (folder.state !== null) await trainer.load(folder.state);
   const control = { done: folder.kept, signal };
-  for await (const step of trainOnReadout(
-    model,
-    trainer,
-    problems,
-    REASONING_MODES.parse(mode),
-    how,
-    control,
-  )) {
+  const asked = REASONING_MODES.parse(mode);
+  for await (const step of trainOnReadout(model, trainer, problems, asked, how, control)) {
     await folder.keep({ ...step } as Json, (file) => trainer.save(file));
     onStep?.(step);
   }
-  if (
-    folder.steps.every(
-      (step) =>
-        (step as unknown as ReadoutStep).replies ===
-        (step as unknown as ReadoutStep).failed[NO_SLOPE],
-    )
-  )
+  const steps = folder.steps as unknown as readonly ReadoutStep[];
+  if (steps.every(({ replies, failed }) => replies === failed[NO_SLOPE]))
     throw new IsoproError(
       'NUMERIC_FAILURE',
       'in no step did beliefs vary by more than the wording of the probe: there is no slope to train by',
@@ -240,11 +227,8 @@ export async function measureHeldOut(
   { onProgress, ...session }: MeasureControl = {},
 ): Promise<string> {
   const trained = when === 'after' ? adapter : null;
-  const full = readTruthConfig({
-    ...config,
-    model: name,
-    ...(trained === null ? {} : { adapter: trained }),
-  });
+  const adapted = trained === null ? {} : { adapter: trained };
+  const full = readTruthConfig({ ...config, model: name, ...adapted });
   const loaded = trained === null ? null : await model.loadAdapter(trained);
   const evaluated = await localPolicy(model, { adapter: loaded, seed: BigInt(full.seed) });
   const out = when === 'before' && before !== undefined ? before : path.join(folder, when);
