@@ -304,7 +304,7 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
       (await judgeTruthRun({ folder: at(`lie-${name}`), home: at(`home-${name}`) })).verdict,
     ).toBe('not_ended');
     await session.sign();
-    await session.close();
+    await session[Symbol.asyncDispose]();
     const { verdict, failure } = await judgeTruthRun({
       folder: at(`lie-${name}`),
       home: at(`home-${name}`),
@@ -331,7 +331,7 @@ test('the judge misses what was asked for and is not there, and looks at worlds 
   const observations = seen.observations.map((each) => ({ ...each, outcome: 'otherwise' }));
   await session.write({ ...seen, observations, replaces: digestOfRecord(seen) });
   await session.sign();
-  await session.close();
+  await session[Symbol.asyncDispose]();
   const { verdict, failure } = await judgeTruthRun({ folder, home });
   expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('did not come about')]);
 });

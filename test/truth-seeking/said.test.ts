@@ -184,7 +184,7 @@ async function forged(
   };
   await session.write({ kind: 'complete', ...counts, readouts, trajectoriesSha256 });
   await session.sign();
-  await session.close();
+  await session[Symbol.asyncDispose]();
   const { verdict, failure } = await judgeTruthRun({ folder: at(out), home: keys });
   return [verdict, failure, results[0]?.value ?? null];
 }
