@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { heldGuard, superiority } from './means.js';
 import type { Outcome, Statistic } from './outcome.js';
 import { pairedT } from './paired-t.js';
-import { alphaOf, gatePolicy, parsed, type GatePolicy, type GatePolicyInput } from './policy.js';
+import { alphaOf, gateTerms, parsed, type GateTerms, type GateTermsInput } from './terms.js';
 import { sign } from './sign.js';
 import { pair, trials, type Block, type TrialInput } from './trials.js';
 
@@ -75,14 +75,14 @@ const withMap = (evidence: unknown): unknown => {
   return { ...evidence, guards: new Map(Object.entries(guards)) };
 };
 
-function target(blocks: readonly Block[], policy: GatePolicy, alpha: number): Outcome {
-  switch (policy.kind) {
+function target(blocks: readonly Block[], terms: GateTerms, alpha: number): Outcome {
+  switch (terms.kind) {
     case 'e-process':
-      return superiority(blocks, policy, alpha);
+      return superiority(blocks, terms, alpha);
     case 'sign':
-      return sign(blocks, policy, alpha);
+      return sign(blocks, terms, alpha);
     case 'paired-t':
-      return pairedT(blocks, policy, alpha);
+      return pairedT(blocks, terms, alpha);
   }
 }
 
@@ -97,9 +97,9 @@ export function decide(
   challenger: Version,
   incumbent: Version,
   evidence: GateEvidence,
-  policy: GatePolicyInput = { kind: 'e-process' },
+  terms: GateTermsInput = { kind: 'e-process' },
 ): GateDecision {
-  const asked = parsed(gatePolicy, policy, 'policy', 'GATE_POLICY_INVALID');
+  const asked = parsed(gateTerms, terms, 'policy', 'GATE_POLICY_INVALID');
   const given = parsed(gateEvidence, withMap(evidence), 'evidence', 'GATE_EVIDENCE_INVALID');
   const one = parsed(version, challenger, 'challenger', 'GATE_EVIDENCE_INVALID');
   const other = parsed(version, incumbent, 'incumbent', 'GATE_EVIDENCE_INVALID');

@@ -5,7 +5,7 @@
 import { mean } from '../statistics/index.js';
 import { BettingProcess, fixedBet, logDiscordant, uniformBets } from './e-process.js';
 import { shownE, type Outcome } from './outcome.js';
-import type { EProcessPolicy, Guard } from './policy.js';
+import type { EProcessTerms, Guard } from './terms.js';
 import { differenceOf, type Block } from './trials.js';
 import { twoSided, type TwoSided } from './two-sided.js';
 
@@ -43,7 +43,7 @@ function noVerdicts(blocks: readonly Block[]): string | null {
 /** The policy `e-process` on the blocks of the target. */
 export function superiority(
   blocks: readonly Block[],
-  policy: EProcessPolicy,
+  terms: EProcessTerms,
   alpha: number,
 ): Outcome {
   const differences = blocks.map(differenceOf);
@@ -54,18 +54,18 @@ export function superiority(
     statistic: { kind: 'e-process', logE, logThreshold, mean: average },
   });
   if (alpha === 0) return ended('inconclusive', 'no alpha is left for this attempt');
-  const wrong = policy.measure === 'verdict' ? noVerdicts(blocks) : null;
+  const wrong = terms.measure === 'verdict' ? noVerdicts(blocks) : null;
   if (wrong !== null) return ended('invalid', wrong);
-  const { better, worse, reach } = evidence(differences, policy, policy.most - blocks.length);
+  const { better, worse, reach } = evidence(differences, terms, terms.most - blocks.length);
   const logE = finite(better);
   const of = (log: number): string =>
     `E is ${shownE(log)} where ${shownE(logThreshold)} is asked for`;
   if (better >= logThreshold) return ended('shown', of(better), logE);
   if (worse >= logThreshold) return ended('refuted', `against the challenger, ${of(worse)}`, logE);
-  if (blocks.length >= policy.most)
+  if (blocks.length >= terms.most)
     return ended('inconclusive', `${of(better)}, after ${blocks.length} problems`, logE);
   if (reach() >= logThreshold) return ended('open', of(better), logE);
-  const why = `${of(better)}; winning all that is left of ${policy.most} problems would not do`;
+  const why = `${of(better)}; winning all that is left of ${terms.most} problems would not do`;
   return ended('inconclusive', why, logE);
 }
 
@@ -75,10 +75,10 @@ export function superiority(
  */
 function evidence(
   differences: readonly number[],
-  policy: EProcessPolicy,
+  terms: EProcessTerms,
   left: number,
 ): { better: number; worse: number; reach: () => number } {
-  if (policy.measure === 'verdict' && policy.fraction === undefined) {
+  if (terms.measure === 'verdict' && terms.fraction === undefined) {
     const count = (value: number): number =>
       differences.filter((difference) => difference === value).length;
     const [won, lost] = [count(1), count(-1)];
@@ -88,9 +88,9 @@ function evidence(
       reach: () => logDiscordant(won + left, lost),
     };
   }
-  const bets = policy.fraction === undefined ? uniformBets() : fixedBet(policy.fraction);
-  const moved = shifted(differences, -policy.minimumEffect);
-  const win = (1 - policy.minimumEffect) / (1 + policy.minimumEffect);
+  const bets = terms.fraction === undefined ? uniformBets() : fixedBet(terms.fraction);
+  const moved = shifted(differences, -terms.minimumEffect);
+  const win = (1 - terms.minimumEffect) / (1 + terms.minimumEffect);
   const better = logBet(moved, bets);
   const worse = logBet(moved.map(negative), bets);
   // no bet gains more than all of its wealth times the win, in one problem

@@ -9,7 +9,7 @@ import {
   studentQuantile,
   type Interval,
 } from '../statistics/index.js';
-import type { PairedTPolicy } from './policy.js';
+import type { PairedTTerms } from './terms.js';
 import { twoSidedThreshold } from './spending.js';
 import type { Outcome } from './outcome.js';
 import { differenceOf, type Block, type Lane } from './trials.js';
@@ -55,7 +55,7 @@ export function pairedTInterval(
   return { low: centre - half, high: centre + half };
 }
 
-export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: number): Outcome {
+export function pairedT(blocks: readonly Block[], terms: PairedTTerms, alpha: number): Outcome {
   const of = (lane: Lane): number[] =>
     blocks.filter((block) => block.lane === lane).map(differenceOf);
   const [screen, confirmation, heldOut] = [of('screen'), of('confirmation'), of('held-out')];
@@ -76,9 +76,9 @@ export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: 
     },
   });
   const beyond = [
-    ['screen', screen.length, policy.screen],
-    ['confirmation', confirmation.length, policy.most],
-    ['held-out', heldOut.length, policy.heldOut],
+    ['screen', screen.length, terms.screen],
+    ['confirmation', confirmation.length, terms.most],
+    ['held-out', heldOut.length, terms.heldOut],
   ] as const;
   for (const [lane, there, most] of beyond)
     if (there > most)
@@ -89,24 +89,24 @@ export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: 
   if (!(alpha > SMALLEST_LEVEL)) return result('inconclusive', 'no alpha is left for this attempt');
 
   const family = familyLevel(alpha);
-  const looks = policy.most - policy.least + 1;
-  const { minimumEffect } = policy;
+  const looks = terms.most - terms.least + 1;
+  const { minimumEffect } = terms;
   const missing = (lane: Lane, there: number, needed: number): string =>
     `${there} of ${needed} problems in the lane ${lane}`;
-  if (screen.length < policy.screen)
-    return result('open', missing('screen', screen.length, policy.screen));
+  if (screen.length < terms.screen)
+    return result('open', missing('screen', screen.length, terms.screen));
   const screened = pairedTInterval(screen, family, looks)!;
   if (screened.high < minimumEffect)
     return result('refuted', `the screen's upper limit ${screened.high} is below ${minimumEffect}`);
-  if (confirmation.length < policy.least)
-    return result('open', missing('confirmation', confirmation.length, policy.least));
+  if (confirmation.length < terms.least)
+    return result('open', missing('confirmation', confirmation.length, terms.least));
   const interval = pairedTInterval(confirmation, family, looks)!;
   if (interval.low < minimumEffect) {
     const so = `the lower limit ${interval.low} is below ${minimumEffect}`;
-    return result(confirmation.length < policy.most ? 'open' : 'inconclusive', so, interval);
+    return result(confirmation.length < terms.most ? 'open' : 'inconclusive', so, interval);
   }
-  if (heldOut.length < policy.heldOut)
-    return result('open', missing('held-out', heldOut.length, policy.heldOut), interval);
+  if (heldOut.length < terms.heldOut)
+    return result('open', missing('held-out', heldOut.length, terms.heldOut), interval);
   const held = mean(heldOut);
   if (held < minimumEffect)
     return result('refuted', `the held-out mean ${held} is below ${minimumEffect}`, interval);

@@ -6,17 +6,17 @@ import { z } from 'zod';
 import type { Version } from './decide.js';
 import { RestartingProcess } from './e-process.js';
 import { shownE } from './outcome.js';
-import { parsed } from './policy.js';
+import { parsed } from './terms.js';
 import { differenceOf, pair, trials, type TrialInput } from './trials.js';
 
-export const rollbackPolicy = z.strictObject({
+export const rollbackTerms = z.strictObject({
   /** The chance of taking back a version that is not worse, over all of its life. */
   alpha: z.number().gt(0).lte(0.5).default(0.05),
   /** Worse by no more than this is not worse. */
   margin: z.number().min(0).lt(1).default(0),
 });
-export type RollbackPolicy = z.output<typeof rollbackPolicy>;
-export type RollbackPolicyInput = z.input<typeof rollbackPolicy>;
+export type RollbackTerms = z.output<typeof rollbackTerms>;
+export type RollbackTermsInput = z.input<typeof rollbackTerms>;
 
 export interface RollbackDecision {
   readonly decision: 'rollback' | 'keep' | 'invalid';
@@ -42,9 +42,9 @@ export function decideRollback(
   current: Version,
   previous: Version,
   evidence: readonly TrialInput[],
-  policy: RollbackPolicyInput = {},
+  terms: RollbackTermsInput = {},
 ): RollbackDecision {
-  const { alpha, margin } = parsed(rollbackPolicy, policy, 'policy', 'GATE_POLICY_INVALID');
+  const { alpha, margin } = parsed(rollbackTerms, terms, 'policy', 'GATE_POLICY_INVALID');
   const given = parsed(trials, evidence, 'evidence', 'GATE_EVIDENCE_INVALID');
   const { blocks, faults, errors } = pair(given, current.id, previous.id);
   const process = new RestartingProcess();

@@ -3,7 +3,7 @@
  * is no win ends it.
  */
 import type { Outcome } from './outcome.js';
-import type { SignPolicy } from './policy.js';
+import type { SignTerms } from './terms.js';
 import type { Block } from './trials.js';
 
 /** A decimal number as digits × 10^-scale. */
@@ -44,8 +44,8 @@ export function wins({ challenger, incumbent }: Block, margin: number): boolean 
   return atScale(left, scale) >= atScale(right, scale);
 }
 
-export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number): Outcome {
-  const won = blocks.filter((block) => wins(block, policy.margin)).length;
+export function sign(blocks: readonly Block[], terms: SignTerms, alpha: number): Outcome {
+  const won = blocks.filter((block) => wins(block, terms.margin)).length;
   const statistic = {
     kind: 'sign',
     logE: won === blocks.length ? won * Math.LN2 : null,
@@ -59,13 +59,13 @@ export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number
     reason,
     statistic,
   });
-  if (blocks.length > policy.blocks)
+  if (blocks.length > terms.blocks)
     return ended(
       'invalid',
-      `${blocks.length} blocks, where the policy has ${policy.blocks}: evidence after the fact`,
+      `${blocks.length} blocks, where the policy has ${terms.blocks}: evidence after the fact`,
     );
   if (alpha === 0) return ended('inconclusive', 'no alpha is left for this attempt');
-  if (blocks.length < policy.blocks) return ended('open', `${said}, of ${policy.blocks} planned`);
+  if (blocks.length < terms.blocks) return ended('open', `${said}, of ${terms.blocks} planned`);
   // 2^-blocks <= alpha, the same in doubles as in numbers: a power of two is exact down to 2^-1074
   return won === blocks.length && 2 ** -blocks.length <= alpha
     ? ended('shown', said)

@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import type { Message } from './policy.js';
+import type { Message } from './reasoner.js';
 import type { Problem } from './problem.js';
 
 export interface Step {

@@ -16,7 +16,7 @@ import {
   type GateEvidence,
   type TrialInput,
 } from '../../src/gate/index.js';
-import { parsed } from '../../src/gate/policy.js';
+import { parsed } from '../../src/gate/terms.js';
 import { geometricAlpha, inverseSquareAlpha, MOST_BLOCKS } from '../../src/gate/spending.js';
 import { trial, trials } from '../../src/gate/trials.js';
 import { both, NEW, OLD } from '../models/gate-trials.js';

@@ -24,7 +24,7 @@ import { tokenHeat } from '../../src/truth-seeking/analysis/token-heat.js';
 import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { slopeWithoutNoiseIn } from '../../src/truth-seeking/analysis/slope-without-noise.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-page-'));
 const home = path.join(root, 'home');
@@ -33,7 +33,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const HOSTILE = '<img src=x onerror=alert(1)></pre><script>alert(2)</script>\u202e';
 /** Believes the more in the first option the more steps it has read. */
 const reasoner = (name: string, per: number) => ({
-  ...scriptedPolicy({
+  ...scriptedReasoner({
     name,
     reply: (messages, seed) =>
       `First ${messages.at(-1)!.content.length}.\n\nThen ${HOSTILE}.\n\nLast ${seed % 97n}.`,
@@ -308,7 +308,7 @@ test('two runs beside each other: differences over the problems of both', () => 
 
 test('tokens by their log-probability', async () => {
   const { trajectory } = run.state.trajectories[0]!;
-  const policy = scriptedPolicy({ name: 'typist', answers: () => ({ '\n': 0.5 }) });
+  const policy = scriptedReasoner({ name: 'typist', answers: () => ({ '\n': 0.5 }) });
   const heat = await tokenHeat(policy, trajectory, (id) => String.fromCodePoint(id));
   expect(heat.tokens.map(({ text }) => text).join('')).toBe(
     trajectory.steps.map(({ content }) => `${content}\n\n`).join(''),

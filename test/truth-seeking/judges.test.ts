@@ -9,9 +9,9 @@ import {
   modelBeliefGrader,
   modelGrader,
 } from '../../src/truth-seeking/graders/model-graders.js';
-import type { Message } from '../../src/truth-seeking/policy.js';
+import type { Message } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem, openProblem, type Problem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import {
   conjunctionExcess,
   negationIncoherence,
@@ -49,7 +49,7 @@ function listening(reply: (messages: readonly Message[], call: number) => string
   heard: (readonly Message[])[];
 } {
   const heard: (readonly Message[])[] = [];
-  const judge = scriptedPolicy({
+  const judge = scriptedReasoner({
     name: 'judge',
     reply: (messages) => {
       heard.push([...messages]);
@@ -221,7 +221,7 @@ describe('graders as strategies', () => {
     });
   const known = new Map<string, Problem>([problem, open].map((each) => [each.id, each]));
   const judge = (reply: (asked: string) => string) =>
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'grader',
       reply: (messages) => reply(messages.map(({ content }) => content).join()),
     });
@@ -294,7 +294,7 @@ describe('graders as strategies', () => {
 });
 
 test('answers that a judge holds to go together; a context that holds the answer says nothing', async () => {
-  const judge = scriptedPolicy({
+  const judge = scriptedReasoner({
     name: 'j',
     reply: (messages) => verdict(messages[0]!.content.includes('Answer: wet') ? 1 : 0.5),
   });

@@ -13,7 +13,7 @@ import { truthTrain } from '../../src/operations/truth/train.js';
 import type { WrittenDomain } from '../../src/truth-seeking/domains/domain.js';
 import { DOMAINS } from '../../src/truth-seeking/domains/index.js';
 import type { BinaryProblem } from '../../src/truth-seeking/problem.js';
-import { openPolicies } from '../../src/truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../src/truth-seeking/run/open-reasoners.js';
 import { readTruthConfig, type TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
@@ -39,7 +39,7 @@ async function ran(out: string, given: TruthConfigInput): Promise<TruthResult> {
     signer: 'single-process',
     ...given,
   } as const;
-  await using policies = await openPolicies(readTruthConfig(config));
+  await using policies = await openReasoners(readTruthConfig(config));
   return await runTruth(config, { out: at(out), home, policies });
 }
 

@@ -8,9 +8,9 @@ import Database from 'better-sqlite3';
 import { DURABLE_CHANNEL } from '../../src/durable.js';
 import { encodePayload } from '../../src/log/payload.js';
 import { LogReader } from '../../src/log/read.js';
-import type { Policy } from '../../src/truth-seeking/policy.js';
+import type { Reasoner } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { readTruthRun, truthPaths } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
@@ -22,7 +22,7 @@ import {
 import {
   measureAgain,
   runTruth,
-  type NamedPolicy,
+  type NamedReasoner,
   type RunTruthOptions,
 } from '../../src/truth-seeking/run/evaluation-run.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
@@ -36,14 +36,14 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const at = (name: string): string => path.join(root, name);
 const home = at('home');
 
-const named = (policy: Policy, name: string): NamedPolicy => ({
+const named = (policy: Reasoner, name: string): NamedReasoner => ({
   ...policy,
   identity: { kind: 'scripted', name },
 });
 /** Believes the more in the first option the more steps it has read. */
-const script = (name: string, onReply?: () => void): NamedPolicy =>
+const script = (name: string, onReply?: () => void): NamedReasoner =>
   named(
-    scriptedPolicy({
+    scriptedReasoner({
       name,
       reply: (messages, seed) => {
         onReply?.();
@@ -351,7 +351,7 @@ test('trials are of who said the answers, whoever measures them', async () => {
 });
 
 test('what a strategy cannot have is refused before anything is written, and what a trajectory has not is counted', async () => {
-  const mute = named(scriptedPolicy({ name: 'mute', reply: () => 'No idea.' }), 'mute');
+  const mute = named(scriptedReasoner({ name: 'mute', reply: () => 'No idea.' }), 'mute');
   const asMute = { policies: { evaluated: mute, predictor: null } };
   await expect(runTruth(CONFIG, options('mute', asMute))).rejects.toMatchObject({
     code: 'BACKEND_INCAPABLE',

@@ -6,7 +6,7 @@ import { SUMS_AND_CLAIMS } from '../../src/truth-seeking/domains/sums-and-claims
 import { urnProblem } from '../../src/truth-seeking/domains/urns.js';
 import { VALUE_STATEMENTS } from '../../src/truth-seeking/domains/value-statements.js';
 import type { Problem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import {
   forecastMessages,
   forecastOutcomes,
@@ -74,7 +74,7 @@ describe('worlds', () => {
 
 describe('forecasts', () => {
   const observation = { question: 'What is it?', outcome: 'wet' };
-  const forecaster = scriptedPolicy({
+  const forecaster = scriptedReasoner({
     name: 'forecaster',
     answers: (text) => ({ wet: text.includes('it rains') ? 0.8 : 0.4 }),
   });
@@ -142,7 +142,7 @@ describe('forecasts', () => {
       'context overflow': 1,
       'the outcome has no tokens': 1,
     });
-    const silent = scriptedPolicy({ name: 'silent' });
+    const silent = scriptedReasoner({ name: 'silent' });
     const asked = forecastOutcomes(silent, 'vanilla', claim!, saying(claim!, 'x'), [observation]);
     await expect(asked).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });
   });

@@ -6,9 +6,9 @@ import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { digestOf } from '../../truth-seeking/domains/domain.js';
 import { domainId, Domains } from '../../truth-seeking/domains/user-domain.js';
 import type { Interval } from '../../statistics/index.js';
-import type { Policy } from '../../truth-seeking/policy.js';
+import type { Reasoner } from '../../truth-seeking/reasoner.js';
 import type { BinaryProblem } from '../../truth-seeking/problem.js';
-import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';
 import {
   labelProblems,
@@ -33,7 +33,7 @@ function shareText(share: (RightShare & Partial<Interval>) | null): string {
 
 /** The search, with a line of its progress. */
 async function searched(
-  policy: Policy,
+  policy: Reasoner,
   problems: readonly BinaryProblem[],
   options: LabelOptions & { readonly steps: number },
 ): Promise<FoundLabels> {
@@ -126,7 +126,7 @@ export const truthLabelsCommand = defineCommand({
     const contextTokens = readGivenCount('context-tokens', argv.contextTokens, 128);
     const named =
       adapter === undefined ? null : await nameAdapter(adapter, registryOf({ registry }));
-    await using policies = await openPolicies(
+    await using policies = await openReasoners(
       {
         ...{ policy: 'local', model, threads, seed: config.seed },
         ...given({ adapter: named?.file, contextTokens }),

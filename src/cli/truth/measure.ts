@@ -16,7 +16,7 @@ import { terminalStyle } from '../../text/terminal-style.js';
 import { BELIEF_SYSTEMS } from '../../truth-seeking/beliefs/readout.js';
 import { readTruthManifest } from '../../truth-seeking/run/folder.js';
 import { BELIEF_KINDS } from '../../truth-seeking/run/config.js';
-import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
 import { isRated } from '../../truth-seeking/run/rating.js';
 import {
   measureAgain,
@@ -71,7 +71,7 @@ async function again(
   const predictor = argv.predictor ?? (await recorded(ownPredictor));
   const judge = argv.judge ?? (await recorded(ownJudge));
   await using policies = needsModel
-    ? await openPolicies(
+    ? await openReasoners(
         {
           ...rest,
           policy: 'local',

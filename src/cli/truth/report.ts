@@ -7,7 +7,7 @@ import {
   tokenEvidence,
   type TokenEvidence,
 } from '../../truth-seeking/analysis/token-level-evidence.js';
-import { localPolicy } from '../../truth-seeking/local-policy.js';
+import { localReasoner } from '../../truth-seeking/local-reasoner.js';
 import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { defineCommand } from '../command.js';
 import { interruption, print, printJson } from '../output.js';
@@ -44,7 +44,7 @@ async function measured(
       : { matmul: config.matmul === 'own' ? 'auto' : config.matmul }),
   });
   const adapter = file === undefined ? null : await model.loadAdapter(file);
-  const policy = await localPolicy(model, { adapter });
+  const policy = await localReasoner(model, { adapter });
   const pieceOf = (id: number): string => model.detokenize(Int32Array.of(id));
   const asked = state.trajectories
     .filter(({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary')

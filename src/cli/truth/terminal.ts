@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { IsoproError } from '../../errors.js';
 import { visible } from '../../visible-text.js';
-import type { Message } from '../../truth-seeking/policy.js';
+import type { Message } from '../../truth-seeking/reasoner.js';
 
 const HELP =
   'Write your answer; a line with a single dot ends it. Ctrl-D ends the run, which the same command goes on with.\n';

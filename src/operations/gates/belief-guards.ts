@@ -24,7 +24,7 @@ import { isOpen, type GateState } from '../../registry/state.js';
 import { sha256 } from '../../registry/record.js';
 import type { BeliefPath } from '../../truth-seeking/beliefs/belief.js';
 import { beliefPath, type Readout } from '../../truth-seeking/beliefs/readout.js';
-import { localPolicy } from '../../truth-seeking/local-policy.js';
+import { localReasoner } from '../../truth-seeking/local-reasoner.js';
 import { targetOf, type BinaryProblem } from '../../truth-seeking/problem.js';
 import { readTruthConfig, type TruthConfig } from '../../truth-seeking/run/config.js';
 import { isTruthRun, readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
@@ -355,7 +355,7 @@ export async function measureBeliefs(
     if (entry !== null) requireFit(entry.record, await servingOf(model));
     using adapter =
       entry === null ? null : await model.loadAdapter(await registry.requireBytes(entry.record));
-    const evaluated = await localPolicy(model, { adapter, seed: BigInt(config.seed) });
+    const evaluated = await localReasoner(model, { adapter, seed: BigInt(config.seed) });
     await runTruth(entry === null ? config : { ...config, adapter: `${of[side].adapter}.gguf` }, {
       out: path.join(out, side),
       policies: { evaluated, predictor: null },

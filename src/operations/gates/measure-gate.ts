@@ -3,7 +3,7 @@
  * decision after every batch.
  */
 import { IsoproError } from '../../errors.js';
-import { gatePolicy, type GatePolicyInput } from '../../gate/policy.js';
+import { gateTerms, type GateTermsInput } from '../../gate/terms.js';
 import type { TrialInput } from '../../gate/trials.js';
 import { decideGate, openGate, type GateRequest, type GateTrials } from '../../registry/gates.js';
 import { earlierLooks } from '../../registry/looks.js';
@@ -77,10 +77,10 @@ const LENGTH = 'length';
  * @throws IsoproError INVALID_ARGUMENT where it has a guard whose trials come from elsewhere
  */
 export function requireMeasurable(
-  policy: GatePolicyInput | undefined,
+  policy: GateTermsInput | undefined,
   measured: readonly string[] = [],
 ): void {
-  const asked = gatePolicy.safeParse(policy);
+  const asked = gateTerms.safeParse(policy);
   const known = [LENGTH, ...measured];
   const foreign = asked.success
     ? asked.data.guards.filter(({ name }) => !known.includes(name)).map(({ name }) => name)

@@ -21,7 +21,7 @@ import {
   type ScoredRun,
 } from '../../truth-seeking/analysis/index.js';
 import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
-import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
 import { adapterName, count, modelName, output } from '../members.js';
 import { contextOf, memoryOf, PROCESS_BYTES } from '../memory.js';
 import { operation, WrongSetting, type Context } from '../operation.js';
@@ -175,7 +175,7 @@ async function tokensRead(
   requireAdapter(run.start.config, named);
   const { adapter: _, ...config } = run.start.config;
   const { model = config.model, adapter } = named;
-  await using policies = await openPolicies(
+  await using policies = await openReasoners(
     { ...config, policy: 'local', model, ...given({ adapter }) },
     { signal, onDownload: tellDownload(tell, model) },
   );

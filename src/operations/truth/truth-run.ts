@@ -7,7 +7,7 @@ import { nameAdapter } from '../../lookup/adapter-reference.js';
 import { shellWord } from '../../shell-word.js';
 import { slopeWithoutNoiseIn } from '../../truth-seeking/analysis/slope-without-noise.js';
 import { truthConfig, type TruthConfig } from '../../truth-seeking/run/config.js';
-import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
 import type { ResultRecord } from '../../truth-seeking/run/records.js';
 import { runTruth, type TruthResult } from '../../truth-seeking/run/evaluation-run.js';
 import { Flags } from '../flags.js';
@@ -99,7 +99,7 @@ export const truthRun = operation({
     if (asked.policy === 'human' && ask === undefined)
       throw new WrongSetting('policy: human answers in a terminal, and here is none');
     const config = await withAdapterFile(asked, registry);
-    await using policies = await openPolicies(config, {
+    await using policies = await openReasoners(config, {
       ...given({ ask }),
       signal,
       onDownload: tellDownload(tell, config.model),

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { readBeliefAfter } from '../beliefs/read-after.js';
 import type { ReadoutOptions } from '../beliefs/readout.js';
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import type { BinaryProblem } from '../problem.js';
 import type { Trajectory } from '../trajectory.js';
 
@@ -59,7 +59,7 @@ export const wordsOf = (text: string): string[] => text.match(/\s*\S+(?:\s+$)?/g
  * @throws IsoproError of `readBeliefs`; INVALID_ARGUMENT where a belief cannot be read
  */
 export async function tokenEvidence(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: BinaryProblem,
   of: Trajectory,
   { every, ...options }: ReadoutOptions & { readonly every: number },
@@ -70,7 +70,7 @@ export async function tokenEvidence(
   const readings: PieceReading[] = [];
   for (let read = 0; ; read = Math.min(pieces.length, read + every)) {
     const { belief, reason } = await readBeliefAfter(
-      policy,
+      reasoner,
       problem,
       of,
       pieces.slice(0, read).join(''),

@@ -7,7 +7,7 @@
  * three, and the spread over them is the belief's error.
  */
 import { IsoproError } from '../../errors.js';
-import { requireCapability, type BranchTarget, type Message, type Policy } from '../policy.js';
+import { requireCapability, type BranchTarget, type Message, type Reasoner } from '../reasoner.js';
 import type { BinaryProblem } from '../problem.js';
 import { requireAbout, type Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, readBelief, type Belief, type BeliefPath } from './belief.js';
@@ -116,11 +116,11 @@ function distinct(forms: readonly number[][]): number[][] {
 
 /** Token ids of the forms of both options; they exclude each other, or there is nothing to read. */
 function tokenForms(
-  policy: Policy,
+  reasoner: Reasoner,
   options: readonly [string, string],
 ): { readonly forms: [number[][], number[][]] } | UnreadableReason {
   const [first, second] = formsOf(options).map((forms) =>
-    distinct(forms.map((form) => [...policy.textIds(form)])),
+    distinct(forms.map((form) => [...reasoner.textIds(form)])),
   ) as [number[][], number[][]];
   if (
     [first, second].some((forms) => forms.length === 0 || forms.some((form) => form.length === 0))
@@ -139,26 +139,26 @@ function tokenForms(
  *   CONTEXT_OVERFLOW, which is a reason
  */
 export async function readBeliefs(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: BinaryProblem,
   of: Trajectory,
   { beliefSystem = 'keep', wordings = WORDINGS, signal }: ReadoutOptions = {},
 ): Promise<Readout> {
-  requireCapability(policy, 'logprobs');
+  requireCapability(reasoner, 'logprobs');
   requireAbout(of, problem);
   if (wordings.length === 0)
     throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
-  const found = tokenForms(policy, problem.options);
+  const found = tokenForms(reasoner, problem.options);
   const [first, second] = problem.options;
   const orders = [
     [first, second],
     [second, first],
   ] as const;
   const probes = wordings.flatMap((wording) =>
-    orders.map(([a, b]) => [...policy.textIds(wording(a, b))]),
+    orders.map(([a, b]) => [...reasoner.textIds(wording(a, b))]),
   );
-  const { trunk, places, common } = whatIsRead(policy, of, beliefSystem);
-  const about = { trajectoryId: of.id, problemId: problem.id, policyId: policy.id, beliefSystem };
+  const { trunk, places, common } = whatIsRead(reasoner, of, beliefSystem);
+  const about = { trajectoryId: of.id, problemId: problem.id, policyId: reasoner.id, beliefSystem };
   if (typeof found === 'string') {
     const readings = places.map(() => unreadable(found));
     return { ...about, readings, tokens: { prefix: 0, reread: 0, probes: 0 } };
@@ -166,7 +166,7 @@ export async function readBeliefs(
   const targets = probes.flatMap((probe) =>
     found.forms.flat().map((form) => ({ tokenIds: [...probe, ...form], from: probe.length })),
   );
-  const scores = await scoreAt(policy, { trunk, places, targets }, signal);
+  const scores = await scoreAt(reasoner, { trunk, places, targets }, signal);
   const readings = places.map((_, i) =>
     readingOf(
       scores.slice(i * targets.length, (i + 1) * targets.length),
@@ -193,13 +193,13 @@ interface WhatIsRead {
 }
 
 function whatIsRead(
-  policy: Policy,
+  reasoner: Reasoner,
   { prompt, steps }: Trajectory,
   beliefSystem: BeliefSystem,
 ): WhatIsRead {
-  const said = steps.map(({ content }) => policy.textIds(`${content}\n\n`));
+  const said = steps.map(({ content }) => reasoner.textIds(`${content}\n\n`));
   const behind = (messages: readonly Message[]): number[] =>
-    [policy.promptIds(messages), ...said].flatMap((ids) => [...ids]);
+    [reasoner.promptIds(messages), ...said].flatMap((ids) => [...ids]);
   const whole = behind(prompt);
   const trunk =
     beliefSystem === 'keep' ? whole : behind(prompt.filter(({ role }) => role !== 'system'));
@@ -216,7 +216,7 @@ function whatIsRead(
  *   policy's context reaches
  */
 async function scoreAt(
-  policy: Policy,
+  reasoner: Reasoner,
   {
     trunk,
     places,
@@ -232,7 +232,7 @@ async function scoreAt(
       .slice(0, read)
       .flatMap((at) => targets.map((target) => ({ at, ...target })));
     try {
-      return await policy.score(trunk.slice(0, places[read - 1]), branches, signal && { signal });
+      return await reasoner.score(trunk.slice(0, places[read - 1]), branches, signal && { signal });
     } catch (error) {
       if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
     }

@@ -9,7 +9,7 @@
 import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
 import { readProbability, statedBelief } from '../graders/belief-grader.js';
-import type { Message, Policy } from '../policy.js';
+import type { Message, Reasoner } from '../reasoner.js';
 import { swapped, type BinaryProblem } from '../problem.js';
 import { seedFor } from '../seed.js';
 import { requireAbout, type Trajectory } from '../trajectory.js';
@@ -145,7 +145,7 @@ function noiseOf(readings: readonly AskedReading[]): number | null {
  *   measurements; of the policy, CONTEXT_OVERFLOW among them
  */
 export async function askBeliefs(
-  judge: Policy,
+  judge: Reasoner,
   problem: BinaryProblem,
   of: Trajectory,
   options: AskedOptions,

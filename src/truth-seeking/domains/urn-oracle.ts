@@ -80,7 +80,7 @@ interface Sequence {
 
 /** The beliefs of a reasoner after every sequence of draws, read from its log-probabilities. */
 export async function sequencesOf(urns: Urns, weight: number, draws: number): Promise<Sequence[]> {
-  const policy = urnReasoner(urns, weight);
+  const reasoner = urnReasoner(urns, weight);
   const problem = urnQuestion(urns);
   const all = Array.from({ length: 2 ** draws }, (_, bits) =>
     Array.from({ length: draws }, (__, i): Colour => (((bits >> i) & 1) === 1 ? 'red' : 'blue')),
@@ -88,7 +88,7 @@ export async function sequencesOf(urns: Urns, weight: number, draws: number): Pr
   return Promise.all(
     all.map(async (colours) => {
       const path = beliefPath(
-        await readBeliefs(policy, problem, drawsAsSteps(problem, policy, colours)),
+        await readBeliefs(reasoner, problem, drawsAsSteps(problem, reasoner, colours)),
       );
       if (typeof path === 'string') throw new Error(`a scripted reasoner has no belief: ${path}`);
       return { beliefs: path.beliefs, probability: probabilityOf(urns, colours) };
@@ -209,8 +209,8 @@ export async function urnOracle(study: OracleStudy): Promise<OracleFinding> {
 
 /** Reasoners by what they make of the evidence, as the weight of the log-odds that it adds. */
 export const REASONERS = { bayesian: 1, stubborn: 0.3, 'over-correcting': 3 } as const;
-export type Reasoner = keyof typeof REASONERS;
-export const REASONER_NAMES = Object.keys(REASONERS) as Reasoner[];
+export type ReasonerName = keyof typeof REASONERS;
+export const REASONER_NAMES = Object.keys(REASONERS) as ReasonerName[];
 
 /** No noise, each kind alone, and all of them. */
 const noises = (sd: number): Readonly<Record<string, ProbeNoise>> => ({
@@ -222,14 +222,14 @@ const noises = (sd: number): Readonly<Record<string, ProbeNoise>> => ({
 });
 
 export interface OracleSettings extends Omit<OracleStudy, 'weight' | 'trajectories' | 'noise'> {
-  readonly reasoners: readonly Reasoner[];
+  readonly reasoners: readonly ReasonerName[];
   readonly trajectories: readonly number[];
   /** Standard deviation of each kind. */
   readonly noise: number;
 }
 
 export interface OracleResult extends OracleFinding {
-  readonly reasoner: Reasoner;
+  readonly reasoner: ReasonerName;
   readonly noise: string;
   readonly trajectories: number;
 }

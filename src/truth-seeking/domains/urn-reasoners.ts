@@ -2,9 +2,9 @@
  * Scripted policies that reason about urns: whose beliefs are known, and whether they move as they
  * should.
  */
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
-import { scriptedPolicy } from '../scripted-policy.js';
+import { scriptedReasoner } from '../scripted-reasoner.js';
 import { trajectory, type Trajectory } from '../trajectory.js';
 
 import { posteriors, type Colour, type Urns } from './urns.js';
@@ -23,12 +23,12 @@ export const urnQuestion = ({ redInA, redInB, prior }: Urns): BinaryProblem =>
 /** A step a draw, which nobody is trained on. */
 export const drawsAsSteps = (
   problem: BinaryProblem,
-  policy: Policy,
+  reasoner: Reasoner,
   draws: readonly Colour[],
 ): Trajectory =>
   trajectory({
     problemId: problem.id,
-    policyId: policy.id,
+    policyId: reasoner.id,
     modeId: 'given',
     seed: '0',
     prompt: [{ role: 'user', content: problem.question }],
@@ -43,9 +43,9 @@ export const drawsAsSteps = (
  * 1 is Bayes' rule; below 1 a stubborn reasoner, who goes on changing his mind the way that he has
  * gone; above 1 one who over-corrects, and has to go back.
  */
-export function urnReasoner(urns: Urns, weight: number): Policy {
+export function urnReasoner(urns: Urns, weight: number): Reasoner {
   const { prior } = urns;
-  return scriptedPolicy({
+  return scriptedReasoner({
     name: `urns ${urns.redInA} ${urns.redInB} ${prior} ${weight}`,
     answers: (text) => {
       const draws = [...text.replace('assistant: ', '\n').matchAll(DRAWN)].map(

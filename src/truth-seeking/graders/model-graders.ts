@@ -2,7 +2,7 @@
  * Graders that ask a model. What it answers is read as strictly as what a policy answers, and an
  * error is never a number.
  */
-import type { InferOptions, Message, Policy } from '../policy.js';
+import type { InferOptions, Message, Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import type { Grader } from '../strategies/grader-score.js';
 import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR } from '../strategies/verdict.js';
@@ -31,7 +31,7 @@ const bound = ({ isBound = false, ...options }: Asking, grammar: string): InferO
  * A model says which belief a text holds, and that is graded by minus its Brier score, in [-1, 0].
  */
 export const modelBeliefGrader =
-  (judge: Policy, options: Asking = {}): Grader =>
+  (judge: Reasoner, options: Asking = {}): Grader =>
   async (text, problem) => {
     if (problem.kind !== 'binary' || problem.correctOption === null)
       return { ok: false, reason: 'no answer known' };
@@ -48,7 +48,7 @@ export const modelBeliefGrader =
  * whoever cannot keep to one is graded, too.
  */
 export async function askedBelief(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: Problem,
   of: Trajectory,
   options: Asking = {},
@@ -61,11 +61,11 @@ export async function askedBelief(
     { role: 'user', content: `${beliefForm(problem)} Write that alone.` },
   ];
   const how = bound({ ...options, isBound: true }, BELIEF_GRAMMAR);
-  const { text } = await policy.infer(messages, how);
+  const { text } = await reasoner.infer(messages, how);
   return gradeBelief(text, problem);
 }
 
-async function rated(judge: Policy, content: string, options: Asking): Promise<Grade> {
+async function rated(judge: Reasoner, content: string, options: Asking): Promise<Grade> {
   const asked: Message = { role: 'user', content: `${content}\n\n${VERDICT_FORM}` };
   const verdict = await askVerdict(judge, [asked], bound(options, VERDICT_GRAMMAR));
   return verdict.ok ? { ok: true, value: verdict.score } : { ok: false, reason: 'grader failed' };
@@ -78,7 +78,7 @@ const reference = (problem: Problem): string | null =>
  * A rating from 0 to 1 by what an instruction asks for, beside the reference where there is one.
  */
 export const modelGrader =
-  (judge: Policy, instruction: string, options: Asking = {}): Grader =>
+  (judge: Reasoner, instruction: string, options: Asking = {}): Grader =>
   (text, problem) => {
     const known = reference(problem);
     const beside = known === null ? '' : `\n\nA reference answer:\n${known}`;
@@ -91,7 +91,7 @@ export const modelGrader =
  * conclusions cost nothing.
  */
 export const coverageGrader =
-  (judge: Policy, options: Asking = {}): Grader =>
+  (judge: Reasoner, options: Asking = {}): Grader =>
   (text, problem) => {
     const known = reference(problem);
     if (known === null) return { ok: false, reason: 'no answer known' };

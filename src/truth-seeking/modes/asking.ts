@@ -1,6 +1,6 @@
 /** The words in which a policy is asked, mode by mode. */
 import { beliefForm } from '../graders/belief-grader.js';
-import type { Message } from '../policy.js';
+import type { Message } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import type { Instruction, ReasoningMode, ReasoningModeOf } from './mode.js';
 

@@ -2,7 +2,7 @@
 import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
 import { given } from '../../given.js';
-import type { Message, Policy, Reply } from '../policy.js';
+import type { Message, Reasoner, Reply } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import { seedFor } from '../seed.js';
 import { trajectory, type Step, type Trajectory } from '../trajectory.js';
@@ -39,7 +39,7 @@ export interface ReasonOptions {
   /** Problems that bootstrap-interview may ask first, by where it takes them from. */
   readonly questions?: Readonly<Partial<Record<QuestionSource, readonly Problem[]>>>;
   /** Who writes the questions of bootstrap-interview. Default: the policy itself. */
-  readonly generator?: Policy;
+  readonly generator?: Reasoner;
   readonly signal?: AbortSignal;
 }
 
@@ -63,14 +63,14 @@ class Asking {
   ) {}
 
   async reply(
-    policy: Policy,
+    reasoner: Reasoner,
     messages: readonly Message[],
     maxTokens = this.options.maxTokens,
   ): Promise<Reply> {
     const { temperature, signal } = this.options;
     const seed = seedFor(this.options.seed, 'truth reply', this.problem.id, this.#calls++);
     const options = given({ seed, maxTokens, temperature, signal });
-    const reply = await policy.infer(messages, options);
+    const reply = await reasoner.infer(messages, options);
     this.sampledTokens += reply.tokenIds.length;
     if (reply.finish === 'length') this.cutOff++;
     return reply;
@@ -109,7 +109,7 @@ const CONTINUATIONS = 8;
 
 async function withLength(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   { tokens, tolerance }: ReasoningModeOf<'length-control'>,
 ): Promise<Step[]> {
@@ -118,7 +118,7 @@ async function withLength(
   let messages = prompt;
   let used = 0;
   for (let asked = 0; asked <= CONTINUATIONS && used < most; asked++) {
-    const { text, tokenIds, finish } = await asking.reply(policy, messages, most - used);
+    const { text, tokenIds, finish } = await asking.reply(reasoner, messages, most - used);
     const said = paragraphs(text);
     used += tokenIds.length;
     steps.push(...said);
@@ -138,14 +138,14 @@ const sideOfTurn = (problem: Problem, seed: bigint, turn: number): string =>
 
 async function debate(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   { turns }: ReasoningModeOf<'self-debate'>,
 ): Promise<Step[]> {
   const said: string[] = [];
   for (let turn = 0; turn < turns; turn++) {
     const side = sideOfTurn(asking.problem, asking.options.seed, turn);
-    const { text } = await asking.reply(policy, debateTurn(prompt, said, side));
+    const { text } = await asking.reply(reasoner, debateTurn(prompt, said, side));
     said.push(speech(side, text.trim()));
   }
   return own(said);
@@ -167,12 +167,12 @@ const interviewed = (prompt: readonly Message[], answered: readonly Answered[]):
 
 async function interview(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   mode: ReasoningModeOf<'bootstrap-interview'>,
 ): Promise<Step[]> {
   const { problem, options } = asking;
-  const { generator = policy, questions: known = {}, seed } = options;
+  const { generator = reasoner, questions: known = {}, seed } = options;
   const drawn = async (): Promise<readonly string[]> => {
     if (mode.source === 'generator-preset')
       return questionsIn(
@@ -204,9 +204,9 @@ async function interview(
       ...asTurns(answered),
       { role: 'user', content: question },
     ];
-    answered.push({ question, answer: (await asking.reply(policy, messages)).text.trim() });
+    answered.push({ question, answer: (await asking.reply(reasoner, messages)).text.trim() });
   }
-  const { text } = await asking.reply(policy, interviewed(prompt, answered));
+  const { text } = await asking.reply(reasoner, interviewed(prompt, answered));
   return [
     ...answered.flatMap(({ question, answer }) => [foreign(question), foreign(answer)]),
     ...own(replySteps(text)),
@@ -215,21 +215,21 @@ async function interview(
 
 async function stepsOf(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   mode: ReasoningMode,
 ): Promise<Step[]> {
   switch (mode.name) {
     case 'direct':
-      return own(replySteps((await asking.reply(policy, prompt)).text));
+      return own(replySteps((await asking.reply(reasoner, prompt)).text));
     case 'chain-of-thought':
-      return own(paragraphSteps((await asking.reply(policy, prompt)).text, mode.steps));
+      return own(paragraphSteps((await asking.reply(reasoner, prompt)).text, mode.steps));
     case 'self-debate':
-      return debate(asking, policy, prompt, mode);
+      return debate(asking, reasoner, prompt, mode);
     case 'bootstrap-interview':
-      return interview(asking, policy, prompt, mode);
+      return interview(asking, reasoner, prompt, mode);
     case 'length-control':
-      return withLength(asking, policy, prompt, mode);
+      return withLength(asking, reasoner, prompt, mode);
   }
 }
 
@@ -241,18 +241,18 @@ async function stepsOf(
  *   CONTEXT_OVERFLOW among them
  */
 export async function reason(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: Problem,
   mode: ReasoningMode,
   options: ReasonOptions,
 ): Promise<Reasoned> {
   const asking = new Asking(problem, options);
   const prompt = opening(problem, mode, options.system, options.stated);
-  const steps = await stepsOf(asking, policy, prompt, mode);
+  const steps = await stepsOf(asking, reasoner, prompt, mode);
   return {
     trajectory: trajectory({
       problemId: problem.id,
-      policyId: policy.id,
+      policyId: reasoner.id,
       modeId: REASONING_MODES.format(mode),
       seed: options.seed.toString(),
       prompt,

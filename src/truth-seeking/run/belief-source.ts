@@ -3,13 +3,13 @@ import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
 import { askBeliefs, statedBeliefs, type AskedReadout } from '../beliefs/verbal-belief.js';
 import { readBeliefs, type BeliefSystem } from '../beliefs/readout.js';
-import { requireCapability, type Policy } from '../policy.js';
+import { requireCapability, type Reasoner } from '../reasoner.js';
 import type { BinaryProblem } from '../problem.js';
 import type { Strategy } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord } from './records.js';
-import type { NamedPolicy, TruthPolicies } from './policies.js';
+import type { NamedReasoner, TruthReasoners } from './reasoners.js';
 
 export type RecordedReadout = BeliefsRecord['readout'];
 export type Believer = (
@@ -22,7 +22,7 @@ export type Believer = (
  * Whoever has log-probabilities, the one that reasons first.
  * @throws IsoproError BACKEND_INCAPABLE where nobody has
  */
-export function readerOf({ evaluated, predictor }: TruthPolicies): NamedPolicy {
+export function readerOf({ evaluated, predictor }: TruthReasoners): NamedReasoner {
   if (!evaluated.capabilities.logprobs && predictor !== null) return predictor;
   requireCapability(evaluated, 'logprobs');
   return evaluated;
@@ -32,14 +32,14 @@ export function readerOf({ evaluated, predictor }: TruthPolicies): NamedPolicy {
  * Whoever judges: the judge that is named, else another model that is there, else the one that
  * reasons.
  */
-export const judgeOf = ({ evaluated, predictor, judge }: TruthPolicies): NamedPolicy =>
+export const judgeOf = ({ evaluated, predictor, judge }: TruthReasoners): NamedReasoner =>
   judge ?? predictor ?? evaluated;
 
 /**
  * Whoever is asked by a strategy that rates: what somebody believes is asked of whoever reasons
  * here.
  */
-export const raterFor = (strategy: Strategy, policies: TruthPolicies): NamedPolicy =>
+export const raterFor = (strategy: Strategy, policies: TruthReasoners): NamedReasoner =>
   strategy.name === 'grader' && strategy.kind === 'asked-belief'
     ? policies.evaluated
     : judgeOf(policies);
@@ -60,7 +60,7 @@ function said(
 }
 
 const overflowed = (
-  judge: Policy,
+  judge: Reasoner,
   { id, problemId, steps }: Trajectory,
   beliefSystem: BeliefSystem,
 ): RecordedReadout => ({
@@ -77,10 +77,10 @@ const overflowed = (
  * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
  *   log-probabilities
  */
-export function believingPolicy(
-  policies: TruthPolicies,
+export function believingReasoner(
+  policies: TruthReasoners,
   belief: BelieverConfig['belief'],
-): NamedPolicy {
+): NamedReasoner {
   if (belief === 'exact') return readerOf(policies);
   return belief === 'judge' ? judgeOf(policies) : policies.evaluated;
 }
@@ -94,7 +94,7 @@ type BelieverConfig = Pick<
  * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
  *   log-probabilities; INVALID_ARGUMENT without a judge
  */
-export function believerOf(policies: TruthPolicies, config: BelieverConfig): Believer {
+export function believerOf(policies: TruthReasoners, config: BelieverConfig): Believer {
   const { belief, measurements, standpoint, beliefSystem } = config;
   if (belief === 'exact') {
     const reader = readerOf(policies);

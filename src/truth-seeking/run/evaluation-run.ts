@@ -12,7 +12,7 @@ import { believerOf, type Believer } from './belief-source.js';
 import { evaluate } from './evaluate.js';
 import { domainsOf, type TruthRun, type TruthStart } from './folder.js';
 import { measureAll } from './measurements.js';
-import type { NamedPolicy, TruthPolicies } from './policies.js';
+import type { NamedReasoner, TruthReasoners } from './reasoners.js';
 import { interviewQuestions, plannedProblems, plannedSetups } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
 import { readRatedRows } from './rating.js';
@@ -32,7 +32,7 @@ import {
 } from './run-context.js';
 import { LOCAL_WORLDS, type Investigator } from './worlds.js';
 
-export type { NamedPolicy, TruthPolicies } from './policies.js';
+export type { NamedReasoner, TruthReasoners } from './reasoners.js';
 export {
   RECOMPUTE,
   WORLD_RECOMPUTE,
@@ -50,12 +50,12 @@ interface MeasuringOptions extends SessionOptions {
 
 export interface RunTruthOptions extends MeasuringOptions {
   readonly out?: string;
-  readonly policies: TruthPolicies;
+  readonly policies: TruthReasoners;
 }
 
 export type TruthResult = TruthRun;
 
-const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({
+const identified = ({ id, identity }: NamedReasoner): TruthStart['policy'] => ({
   id,
   identity: { ...identity } as never,
 });
@@ -78,7 +78,7 @@ const runOf = ({ runId, folder, start, state }: TruthSession): TruthRun => ({
 /** What determines a run. */
 export async function truthStart(
   config: TruthConfig,
-  { evaluated, predictor, judge = null }: TruthPolicies,
+  { evaluated, predictor, judge = null }: TruthReasoners,
   domains = new Domains(config.domain),
 ): Promise<TruthStart> {
   return {
@@ -119,8 +119,8 @@ async function reasonAll(work: Work): Promise<void> {
   for (let done = 0; recompute.trajectories !== 'never' && done < places.length; done += most) {
     step(work, 'trajectories', done, places.length);
     const due = places.slice(done, done + most).filter(isMissing);
-    const made = await together(policies.evaluated, due.length, (policy, i) =>
-      reasonAt(work, policy, due[i]!, questions.get(setupKey(due[i]!.setup))!),
+    const made = await together(policies.evaluated, due.length, (reasoner, i) =>
+      reasonAt(work, reasoner, due[i]!, questions.get(setupKey(due[i]!.setup))!),
     );
     const known = new Set(state.problems.keys());
     const records = due.flatMap(({ setup, asked }, i): TruthRecord[] => {
@@ -225,7 +225,7 @@ export async function runTruth(
 export interface AgainOptions extends MeasuringOptions {
   readonly folder: string;
   /** Null where nothing has to be measured. */
-  readonly policies: TruthPolicies | null;
+  readonly policies: TruthReasoners | null;
   /** Further strategies. */
   readonly eval?: readonly string[];
   /** File of the ratings before a judge, of which a run's folder has the name alone. */

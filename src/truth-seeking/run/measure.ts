@@ -5,7 +5,7 @@ import { given } from '../../given.js';
 import { Random } from '../../random.js';
 import { IsoproError } from '../../errors.js';
 import { questionText } from '../modes/asking.js';
-import type { Message, Policy } from '../policy.js';
+import type { Message, Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import { SkipCount } from '../score.js';
 import { seedFor } from '../seed.js';
@@ -28,7 +28,7 @@ export interface Answer {
 }
 
 /** Why a trial was not made that another model has to predict. */
-export const NO_OTHER_POLICY = 'there is no other policy';
+export const NO_OTHER_REASONER = 'there is no other policy';
 /** Why there is nothing to predict, or nothing to predict it from. */
 export const NO_OTHER_ANSWER = 'there is no other answer';
 /** Why there is nothing to predict of another policy. */
@@ -48,20 +48,20 @@ interface Measuring {
 
 /** The same tokens after two prompts. */
 async function scoredTwice(
-  policy: Policy,
+  reasoner: Reasoner,
   prompts: readonly [withIt: readonly Message[], without: readonly Message[]],
   text: string,
   { known = new Map(), signal }: Measuring,
 ): Promise<Measured> {
-  const ids = [...policy.textIds(text)];
+  const ids = [...reasoner.textIds(text)];
   if (ids.length === 0) return { conditional: [], base: [] };
   const found: number[][] = [];
   for (const messages of prompts) {
-    const prefix = [...policy.promptIds(messages)];
-    const key = hash('sha256', canonicalJson([policy.id, prefix, ids]));
+    const prefix = [...reasoner.promptIds(messages)];
+    const key = hash('sha256', canonicalJson([reasoner.id, prefix, ids]));
     try {
       const scores = known.get(key) ?? [
-        ...(await policy.score(prefix, [ids], signal && { signal }))[0]!,
+        ...(await reasoner.score(prefix, [ids], signal && { signal }))[0]!,
       ];
       known.set(key, scores);
       found.push([...scores]);
@@ -104,9 +104,9 @@ export const isScored = (trial: MutualTrial): boolean =>
   uselessTrial({ ...trial, conditional: [0], base: [0] }) === null;
 
 export interface MutualParties {
-  readonly evaluated: Policy;
+  readonly evaluated: Reasoner;
   /** Another policy; null where the run has none. */
-  readonly other: Policy | null;
+  readonly other: Reasoner | null;
 }
 
 /** What stands in a trial; `Party` is whatever stands for who takes part. */
@@ -206,7 +206,7 @@ function givenBy<Party>(
 export async function judgedTrials(
   of: Answer,
   answers: readonly Answer[],
-  parties: MutualParties & { readonly judge: Policy },
+  parties: MutualParties & { readonly judge: Reasoner },
   strategy: StrategyOf<'mutual-predictability'>,
   {
     signal,
@@ -236,7 +236,7 @@ export async function judgedTrials(
       return [{ ...said(answer), context: context.map(said) }];
     unasked.add(
       predicted === null
-        ? NO_OTHER_POLICY
+        ? NO_OTHER_REASONER
         : target === undefined || context.length === 0
           ? NO_OTHER_ANSWER
           : NO_PEER,
@@ -283,7 +283,7 @@ export async function mutualTrials(
     const { target, context, rest } = drawn;
     const predictor = predictorIn(drawn, parties, strategy);
     const answer = target === undefined ? null : givenBy(target, drawn, evaluated, peers);
-    if (predictor === null || drawn.predicted === null) unmeasured.push(NO_OTHER_POLICY);
+    if (predictor === null || drawn.predicted === null) unmeasured.push(NO_OTHER_REASONER);
     else if (target === undefined || context.length === 0) unmeasured.push(NO_OTHER_ANSWER);
     else if (answer === null) unmeasured.push(NO_PEER);
     else {

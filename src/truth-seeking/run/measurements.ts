@@ -1,6 +1,6 @@
 /** What strategies need beside beliefs, measured of all trajectories of a run. */
 import { given } from '../../given.js';
-import { requireCapability, type Policy } from '../policy.js';
+import { requireCapability, type Reasoner } from '../reasoner.js';
 import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { together } from '../joint-sampling.js';
@@ -9,13 +9,13 @@ import {
   drawnFrom,
   judgedTrials,
   mutualTrials,
-  NO_OTHER_POLICY,
+  NO_OTHER_REASONER,
   type KnownScores,
   type Peers,
 } from './measure.js';
 import { interviewQuestions } from './plan.js';
 import { reasonAt } from './reasoning.js';
-import type { NamedPolicy, TruthPolicies } from './policies.js';
+import type { NamedReasoner, TruthReasoners } from './reasoners.js';
 import { isRated, raterOf, readRatedRows, type Rated } from './rating.js';
 import { setupKey, type MutualTrialsRecord, type TrajectoryRecord } from './records.js';
 import { digestOfRecord, replacing } from './state.js';
@@ -59,7 +59,7 @@ function dueFor(
  * there now was missing.
  */
 function predictedBy(
-  { evaluated, predictor }: TruthPolicies,
+  { evaluated, predictor }: TruthReasoners,
   { predictor: asked }: StrategyOf<'mutual-predictability'>,
   own: string,
 ) {
@@ -69,7 +69,7 @@ function predictedBy(
   ];
   const ids = new Set(parties.map(({ id }) => id));
   return (made: MutualTrialsRecord | null): string | undefined => {
-    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_POLICY)))
+    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_REASONER)))
       return undefined;
     const strangers = made.trials
       .map(({ predictorId }) => predictorId)
@@ -114,9 +114,9 @@ export async function measureAll(
         ? null
         : readRatedRows(config.examples);
     const rater = await raterOf(strategy, id, by, config, rows, work.options.signal);
-    await rateAll(work, { plain, due, strategy: id, by, counts }, (policy, { record }) => {
+    await rateAll(work, { plain, due, strategy: id, by, counts }, (reasoner, { record }) => {
       const { problem, trajectory } = answerIn(state, record);
-      return rater(policy, problem, trajectory);
+      return rater(reasoner, problem, trajectory);
     });
   }
   for (const strategy of world) {
@@ -166,11 +166,11 @@ async function reasonPeers(work: Work, plain: readonly Plain[]): Promise<void> {
       .filter(
         ({ setup, record }) => state.peer(other.id, setup, record.trajectory.problemId) === null,
       );
-    const made = await together(other, due.length, (policy, i) => {
+    const made = await together(other, due.length, (reasoner, i) => {
       const { setup, record } = due[i]!;
       return reasonAt(
         work,
-        policy,
+        reasoner,
         { setup, asked: state.problems.get(record.trajectory.problemId)! },
         questions.get(setupKey(setup))!,
       );
@@ -255,7 +255,7 @@ interface Ratings {
   readonly plain: readonly Plain[];
   readonly due: ReadonlySet<string>;
   readonly strategy: string;
-  readonly by: NamedPolicy;
+  readonly by: NamedReasoner;
   readonly counts: Counts;
 }
 
@@ -263,7 +263,7 @@ interface Ratings {
 async function rateAll(
   work: Work,
   { plain, due, strategy, by, counts }: Ratings,
-  rating: (policy: Policy, of: Plain) => Promise<Rated>,
+  rating: (reasoner: Reasoner, of: Plain) => Promise<Rated>,
 ): Promise<void> {
   const { session, recompute } = work;
   const most = by.inferMany === undefined ? 1 : JUDGED_AT_ONCE;
@@ -274,7 +274,7 @@ async function rateAll(
     const asked = some.filter(
       ({ record }) => recompute.trials === 'always' || due.has(record.trajectory.id),
     );
-    const found = await together(by, asked.length, (policy, i) => rating(policy, asked[i]!));
+    const found = await together(by, asked.length, (reasoner, i) => rating(reasoner, asked[i]!));
     const records = asked.map(({ record: { trajectory } }, i) =>
       replacing(session.state, {
         ...{ kind: 'rating', strategy, trajectoryId: trajectory.id, ...found[i]! },
@@ -289,7 +289,7 @@ async function lookAndForecast(
   { session, recompute: { world }, options: { signal } }: Work,
   strategy: StrategyOf<'world-in-the-loop'>,
   record: TrajectoryRecord,
-  forecaster: Policy,
+  forecaster: Reasoner,
   investigator: Investigator,
   { isDue, known }: { readonly isDue: boolean; readonly known: Map<string, readonly number[]> },
 ): Promise<void> {

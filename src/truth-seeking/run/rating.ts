@@ -14,7 +14,7 @@ import {
   modelGrader,
 } from '../graders/model-graders.js';
 import { questionText } from '../modes/asking.js';
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import { seedFor } from '../seed.js';
 import type { Grader } from '../strategies/grader-score.js';
@@ -68,14 +68,18 @@ export function readRatedRows(file: string): RatedRows {
 
 export type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
 /** Asks `policy`, which is whoever rates: as it is, or one of several that wait for each other. */
-export type Rater = (policy: Policy, problem: Problem, trajectory: Trajectory) => Promise<Rated>;
+export type Rater = (
+  reasoner: Reasoner,
+  problem: Problem,
+  trajectory: Trajectory,
+) => Promise<Rated>;
 
 const seedOf = ({ seed }: Pick<TruthConfig, 'seed'>, strategy: string, id: string): bigint =>
   seedFor(BigInt(seed), `truth rating ${strategy}`, id);
 
 const graderOf = (
   kind: Exclude<GraderKind, 'belief' | 'asked-belief'>,
-  judge: Policy,
+  judge: Reasoner,
   instruction: string,
   options: { readonly seed: bigint; readonly isBound: boolean },
 ): Grader =>
@@ -93,7 +97,7 @@ const graderOf = (
 export async function raterOf(
   strategy: StrategyOf<'qualitative-judge'> | StrategyOf<'grader'>,
   id: string,
-  judge: Policy,
+  judge: Reasoner,
   config: Pick<TruthConfig, 'seed' | 'instruction' | 'verdicts'>,
   rows: RatedRows | null,
   signal?: AbortSignal,
@@ -104,12 +108,12 @@ export async function raterOf(
     const { kind } = strategy;
     if (kind === 'belief')
       throw new IsoproError('INVALID_ARGUMENT', 'grader: a stated belief needs no judge');
-    return async (policy, problem, trajectory) => {
+    return async (reasoner, problem, trajectory) => {
       const options = { seed: seedOf(config, id, trajectory.id), isBound };
       const grade = await gradeSafely(() =>
         kind === 'asked-belief'
-          ? askedBelief(policy, problem, trajectory, options)
-          : graderOf(kind, policy, instruction, options)(textOf(trajectory), problem),
+          ? askedBelief(reasoner, problem, trajectory, options)
+          : graderOf(kind, reasoner, instruction, options)(textOf(trajectory), problem),
       );
       const about = { raterId: judge.id, error: null, gradings: 1 };
       return grade.ok
@@ -130,13 +134,13 @@ export async function raterOf(
     rows?.examples ?? [],
     rows?.source ?? [],
   );
-  return async (policy, problem, trajectory) => {
+  return async (reasoner, problem, trajectory) => {
     const candidate = {
       id: trajectory.id,
       question: questionText(problem),
       response: textOf(trajectory),
     };
-    const asking = { ...judging, judge: policy, seed: seedOf(config, id, trajectory.id) };
+    const asking = { ...judging, judge: reasoner, seed: seedOf(config, id, trajectory.id) };
     const { score, error, gradings, failed } = await rate(asking, candidate, examples);
     return { raterId: judge.id, score, error, gradings, failed: { ...failed } };
   };

@@ -6,10 +6,10 @@ import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { WORDINGS } from '../beliefs/readout.js';
-import { believingPolicy } from './belief-source.js';
+import { believingReasoner } from './belief-source.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord, Reader } from './records.js';
-import type { TruthPolicies } from './policies.js';
+import type { TruthReasoners } from './reasoners.js';
 
 /** SHA-256 of the wordings that beliefs are read with here. */
 export const PROBES = hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B'))));
@@ -19,11 +19,11 @@ export const readerId = (reader: Reader): string =>
 
 /** @throws IsoproError BACKEND_INCAPABLE, INVALID_ARGUMENT as `believerOf` */
 export async function readerOfBeliefs(
-  policies: TruthPolicies,
+  policies: TruthReasoners,
   config: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
 ): Promise<Reader> {
   const { belief, beliefSystem, standpoint, measurements } = config;
-  const { id, identity } = believingPolicy(policies, belief);
+  const { id, identity } = believingReasoner(policies, belief);
   const [code, machine] = [await codeVersion('beliefs'), machineClass()];
   return {
     source: belief === 'exact' ? 'logprob' : belief,

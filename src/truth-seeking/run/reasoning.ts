@@ -3,7 +3,7 @@ import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { reason } from '../modes/reason.js';
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import { systemText, trajectorySeed, type interviewQuestions } from './plan.js';
 import type { FailureRecord, ProblemRecord, Setup, TrajectoryRecord } from './records.js';
 import type { Work } from './run-context.js';
@@ -15,7 +15,7 @@ export interface Place {
 
 export async function reasonAt(
   { config, options: { signal } }: Work,
-  policy: Policy,
+  reasoner: Reasoner,
   { setup, asked }: Place,
   questions: ReturnType<typeof interviewQuestions>,
 ): Promise<TrajectoryRecord | FailureRecord> {
@@ -29,7 +29,7 @@ export async function reasonAt(
       ...given({ questions, signal }),
     };
     const mode = REASONING_MODES.parse(setup.mode);
-    const { trajectory: made, ...counts } = await reason(policy, problem, mode, options);
+    const { trajectory: made, ...counts } = await reason(reasoner, problem, mode, options);
     const trajectory = made as TrajectoryRecord['trajectory'];
     return { kind: 'trajectory', setup, trajectory, ...counts };
   } catch (error) {

@@ -3,7 +3,7 @@ import { IsoproError } from '../../errors.js';
 import type { Domains } from '../domains/user-domain.js';
 import type { TruthConfig } from './config.js';
 import type { Answer } from './measure.js';
-import type { TruthPolicies } from './policies.js';
+import type { TruthReasoners } from './reasoners.js';
 import type { Setup, TrajectoryRecord } from './records.js';
 import type { TruthSession } from './session.js';
 import type { TruthState } from './state.js';
@@ -55,7 +55,7 @@ export interface Open {
 /** With what works on it. */
 export interface Work extends Open {
   readonly config: TruthConfig;
-  readonly policies: TruthPolicies;
+  readonly policies: TruthReasoners;
   /** What the run asks about. */
   readonly domains: Domains;
   readonly recompute: RecomputeRules;

@@ -10,7 +10,7 @@ import {
   drawTrials,
   isScored,
   NO_OTHER_ANSWER,
-  NO_OTHER_POLICY,
+  NO_OTHER_REASONER,
   NO_PEER,
   OVERFLOWN,
   predictorIn,
@@ -90,14 +90,14 @@ export function areDrawn(
       !hasOther &&
       (strategy.predictor === 'random-other' || strategy.predicted === 'random-other')
     )
-      return trials.length === 0 && unmeasured.every((reason) => reason === NO_OTHER_POLICY);
+      return trials.length === 0 && unmeasured.every((reason) => reason === NO_OTHER_REASONER);
     const possible = all.filter((each) => each !== null);
     if (
       unmeasured.filter((reason) => reason === NO_OTHER_ANSWER).length !==
       all.length - possible.length
     )
       return false;
-    if (unmeasured.includes(NO_OTHER_POLICY)) return false;
+    if (unmeasured.includes(NO_OTHER_REASONER)) return false;
     const ids = new Map<Party, string>();
     let next = 0;
     for (const { predictorId, predictedId, answer, contextAnswers } of trials) {
@@ -135,7 +135,7 @@ export function isRatedAsDrawn(
       const all = expected(of, strategy, seed, hasOther);
       const count = (reason: string): number => failed[reason] ?? 0;
       if (!hasOther && strategy.predicted === 'random-other')
-        return gradings === 0 && count(NO_OTHER_POLICY) === all.length;
+        return gradings === 0 && count(NO_OTHER_REASONER) === all.length;
       const drawn = all.filter((each) => each !== null);
       const answers = drawn.map(({ predicted, answer, problemId }) =>
         predicted === 'evaluated' ? answer : other === null ? null : peer(other, problemId),

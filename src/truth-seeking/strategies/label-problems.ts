@@ -8,7 +8,7 @@ import { Random } from '../../random.js';
 import { clusteredWilsonInterval, type Interval } from '../../statistics/index.js';
 import { logSumExp } from '../beliefs/belief.js';
 import { questionText } from '../modes/asking.js';
-import { requireCapability, type Message, type Policy } from '../policy.js';
+import { requireCapability, type Message, type Reasoner } from '../reasoner.js';
 import type { BinaryProblem, Option } from '../problem.js';
 import { seedFor } from '../seed.js';
 import { searchLabels } from './label-search.js';
@@ -83,7 +83,7 @@ const isPrefix = (a: readonly number[], b: readonly number[]): boolean =>
  * problems.
  */
 async function bothLabels(
-  policy: Policy,
+  reasoner: Reasoner,
   problems: readonly BinaryProblem[],
   problem: number,
   others: ReadonlyMap<number, Option>,
@@ -96,14 +96,14 @@ async function bothLabels(
       { role: 'user', content: questionText(problems[each]!) },
       { role: 'assistant', content: problems[each]!.options[label] },
     ]);
-  const forms = problems[problem]!.options.map((option) => [...policy.textIds(option)]);
+  const forms = problems[problem]!.options.map((option) => [...reasoner.textIds(option)]);
   if (isPrefix(forms[0]!, forms[1]!) || isPrefix(forms[1]!, forms[0]!))
     throw new IsoproError(
       'PROBLEM_INVALID',
       `one option begins with the other: ${JSON.stringify(problems[problem]!.options)}`,
     );
-  const scores = await policy.score(
-    [...policy.promptIds([...before, asked])],
+  const scores = await reasoner.score(
+    [...reasoner.promptIds([...before, asked])],
     forms,
     signal && { signal },
   );
@@ -138,15 +138,15 @@ function shareOf(
  *   CONTEXT_OVERFLOW where all problems do not stand before one of them; of the policy
  */
 export async function labelProblems(
-  policy: Policy,
+  reasoner: Reasoner,
   problems: readonly BinaryProblem[],
   { alpha = 50, start = 8, steps = 64, seed = 0n, signal, onStep }: LabelOptions = {},
 ): Promise<FoundLabels> {
-  requireCapability(policy, 'logprobs');
+  requireCapability(reasoner, 'logprobs');
   const known = new Map<string, readonly [number, number]>();
   const both = async (problem: number, others: ReadonlyMap<number, Option>) => {
     const key = `${problem}: ${[...others].sort(([a], [b]) => a - b).join(' ')}`;
-    const there = known.get(key) ?? (await bothLabels(policy, problems, problem, others, signal));
+    const there = known.get(key) ?? (await bothLabels(reasoner, problems, problem, others, signal));
     known.set(key, there);
     return there;
   };

@@ -9,7 +9,7 @@ import { given } from '../../given.js';
 import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
 import { overWordings } from '../beliefs/belief.js';
-import type { InferOptions, Message, Policy } from '../policy.js';
+import type { InferOptions, Message, Reasoner } from '../reasoner.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { bootstrapSizes, FEW_SHOT_ORDERS, gradings } from './judging.js';
 import { askVerdict, BOUND_VERDICT, VERDICT_FORM, type Verdict } from './verdict.js';
@@ -50,7 +50,7 @@ export interface RatedExample {
 }
 
 export interface Judging {
-  readonly judge: Policy;
+  readonly judge: Reasoner;
   /** What is rated, in words: what earns 1 and what earns 0. */
   readonly instruction: string;
   readonly config: QualitativeConfig;

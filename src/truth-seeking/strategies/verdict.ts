@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { readJsonText } from '../../json-text.js';
 import { BOUND_TOKENS, PROBABILITY_GRAMMAR } from '../graders/belief-grader.js';
-import type { InferOptions, Message, Policy } from '../policy.js';
+import type { InferOptions, Message, Reasoner } from '../reasoner.js';
 
 /** `score` from 0 to 1, 1 being best; members beside the two are let be. */
 const verdictSchema = z.object({ score: z.number().min(0).max(1), reason: z.string().optional() });
@@ -71,7 +71,7 @@ export const VERDICT_FORM =
 
 /** @throws IsoproError of the judge */
 export async function askVerdict(
-  judge: Policy,
+  judge: Reasoner,
   messages: readonly Message[],
   options: InferOptions,
 ): Promise<Verdict> {

@@ -6,7 +6,7 @@ import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
 import { mean } from '../../statistics/index.js';
 import { questionText } from '../modes/asking.js';
-import { requireCapability, type Message, type Policy } from '../policy.js';
+import { requireCapability, type Message, type Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { scoreTogether } from '../prefix-scoring.js';
@@ -70,7 +70,7 @@ export interface OutcomeForecast {
  *   reason
  */
 export async function forecastOutcomes(
-  forecaster: Policy,
+  forecaster: Reasoner,
   template: ForecastTemplate,
   problem: Problem,
   of: Trajectory,

@@ -20,10 +20,10 @@ import { brierScore, mean } from '../../statistics/index.js';
 import type { BeliefPath } from '../beliefs/belief.js';
 import { readBeliefAfter } from '../beliefs/read-after.js';
 import { beliefPath, readBeliefs, type ReadBelief } from '../beliefs/readout.js';
-import { localPolicy } from '../local-policy.js';
+import { localReasoner } from '../local-reasoner.js';
 import { opening } from '../modes/asking.js';
 import type { ReasoningMode } from '../modes/mode.js';
-import type { Policy, Reply } from '../policy.js';
+import type { Reasoner, Reply } from '../reasoner.js';
 import { targetOf, type BinaryProblem } from '../problem.js';
 import { Sampler } from '../sampler.js';
 import { SkipCount, type Skipped } from '../score.js';
@@ -115,7 +115,7 @@ interface Sampled {
 
 /** So many replies to each problem, sampled together; those of one problem stand together. */
 async function sampleReplies(
-  policy: Policy & Required<Pick<Policy, 'inferMany'>>,
+  reasoner: Reasoner & Required<Pick<Reasoner, 'inferMany'>>,
   problems: readonly BinaryProblem[],
   mode: ReasoningMode,
   step: number,
@@ -136,12 +136,12 @@ async function sampleReplies(
     })),
   );
   const how = { maxTokens, temperature, ...given({ signal }) };
-  const replies = await policy.inferMany(asked, how);
+  const replies = await reasoner.inferMany(asked, how);
   return asked.map(({ problem, messages: prompt, seed }, i) => {
     const reply = replies[i]!;
     const made = trajectory({
       problemId: problem.id,
-      policyId: policy.id,
+      policyId: reasoner.id,
       modeId: mode.name,
       seed: String(seed),
       prompt,
@@ -153,7 +153,7 @@ async function sampleReplies(
 
 /** A reward for each, in order. */
 async function rewardsOf(
-  policy: Policy,
+  reasoner: Reasoner,
   sampled: readonly Sampled[],
   reward: ReadoutReward,
   signal?: AbortSignal,
@@ -162,14 +162,14 @@ async function rewardsOf(
   if (reward === 'accuracy') {
     const rewards: Reward[] = [];
     for (const { problem, reply, trajectory: of } of sampled) {
-      const read = await readBeliefAfter(policy, problem, of, `${reply.text}\n\n`, options);
+      const read = await readBeliefAfter(reasoner, problem, of, `${reply.text}\n\n`, options);
       rewards.push(readoutReward(read, problem));
     }
     return rewards;
   }
   const paths: (BeliefPath | string)[] = [];
   for (const [i, { problem, trajectory: of }] of sampled.entries()) {
-    const path = beliefPath(await readBeliefs(policy, problem, of, options));
+    const path = beliefPath(await readBeliefs(reasoner, problem, of, options));
     paths.push(typeof path === 'string' ? path : { ...path, trajectoryId: String(i) });
   }
   const read = paths.filter((path) => typeof path !== 'string');
@@ -225,9 +225,9 @@ export async function* trainOnReadout(
     const questions = sampler.next(how.questions);
     if (step <= done) continue;
     signal?.throwIfAborted();
-    const policy = await localPolicy(model, { adapter: await trainer.applyTo(model) });
-    const sampled = await sampleReplies(policy, questions, mode, step, how, signal);
-    const rewards = await rewardsOf(policy, sampled, how.reward, signal);
+    const reasoner = await localReasoner(model, { adapter: await trainer.applyTo(model) });
+    const sampled = await sampleReplies(reasoner, questions, mode, step, how, signal);
+    const rewards = await rewardsOf(reasoner, sampled, how.reward, signal);
     const failed = new SkipCount();
     for (const reward of rewards) if (!reward.ok) failed.add(reward.reason);
     const values = rewards.map((reward) => (reward.ok ? reward.value : null));
@@ -252,7 +252,7 @@ export async function* trainOnReadout(
         // what was cut off counts in its group's mean, whether it is trained on or not
         if (advantage === null || advantage === 0 || !(finish === 'stop' || how.trainCutOff))
           return [];
-        return [sequenceOf(policy.promptIds(prompt), tokenIds, advantage)];
+        return [sequenceOf(reasoner.promptIds(prompt), tokenIds, advantage)];
       },
     );
     const objective = { kind: 'policy', temperature: how.temperature } as const;

@@ -8,7 +8,7 @@ import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
 import type { TrajectoryScores } from '../analysis/trajectory-score.js';
 import type { TrainingSample } from '../modes/reason.js';
-import type { Message } from '../policy.js';
+import type { Message } from '../reasoner.js';
 import type { Option } from '../problem.js';
 import { endsRight, fewShotCounts, ranked, selectTop, validationSize } from './selection.js';
 

@@ -17,7 +17,7 @@ import { OwnerLock } from '../../log/owner-lock.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { jsonDifferences, runDiffers } from '../../run-folder/manifest.js';
 import { generateAtMost, type GeneratedDomain } from '../domains/domain.js';
-import { localPolicy } from '../local-policy.js';
+import { localReasoner } from '../local-reasoner.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import type { BinaryProblem } from '../problem.js';
 import { readTruthConfig, type TruthConfigInput } from '../run/config.js';
@@ -230,7 +230,7 @@ export async function measureHeldOut(
   const adapted = trained === null ? {} : { adapter: trained };
   const full = readTruthConfig({ ...config, model: name, ...adapted });
   const loaded = trained === null ? null : await model.loadAdapter(trained);
-  const evaluated = await localPolicy(model, { adapter: loaded, seed: BigInt(full.seed) });
+  const evaluated = await localReasoner(model, { adapter: loaded, seed: BigInt(full.seed) });
   const out = when === 'before' && before !== undefined ? before : path.join(folder, when);
   await runTruth(full, {
     ...session,

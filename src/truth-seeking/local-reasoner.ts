@@ -10,10 +10,10 @@ import {
   asBranch,
   type InferOptions,
   type InferRequest,
-  type Policy,
+  type Reasoner,
   type Reply,
   type Target,
-} from './policy.js';
+} from './reasoner.js';
 
 /** All that the answers of a local policy follow from. */
 export interface LocalIdentity {
@@ -33,7 +33,7 @@ export interface LocalIdentity {
   readonly seed: string;
 }
 
-export interface LocalPolicyOptions {
+export interface LocalReasonerOptions {
   /** Default: none, which is the bare base. */
   readonly adapter?: Adapter | null;
   readonly adapterScale?: number;
@@ -87,10 +87,12 @@ function compareIds(a: TokenIds, b: TokenIds): number {
  * meanwhile.
  * @throws IsoproError FILE_UNREADABLE where the model's file cannot be hashed
  */
-export async function localPolicy(
+export async function localReasoner(
   model: Model,
-  { adapter = null, adapterScale = 1, seed = 0n }: LocalPolicyOptions = {},
-): Promise<Policy & Required<Pick<Policy, 'inferMany'>> & { readonly identity: LocalIdentity }> {
+  { adapter = null, adapterScale = 1, seed = 0n }: LocalReasonerOptions = {},
+): Promise<
+  Reasoner & Required<Pick<Reasoner, 'inferMany'>> & { readonly identity: LocalIdentity }
+> {
   const identity: LocalIdentity = {
     kind: 'local',
     model: await model.hash(),

@@ -119,14 +119,14 @@ const pairedT = z
   })
   .refine(({ least, most }) => least <= most, 'least is above most');
 
-export const gatePolicy = z.discriminatedUnion('kind', [eProcess, sign, pairedT]);
-export type GatePolicyInput = z.input<typeof gatePolicy>;
-export type GatePolicy = z.output<typeof gatePolicy>;
+export const gateTerms = z.discriminatedUnion('kind', [eProcess, sign, pairedT]);
+export type GateTermsInput = z.input<typeof gateTerms>;
+export type GateTerms = z.output<typeof gateTerms>;
 export type Guard = z.output<typeof guard>;
 export type GuardInput = z.input<typeof guard>;
-export type EProcessPolicy = z.output<typeof eProcess>;
-export type SignPolicy = z.output<typeof sign>;
-export type PairedTPolicy = z.output<typeof pairedT>;
+export type EProcessTerms = z.output<typeof eProcess>;
+export type SignTerms = z.output<typeof sign>;
+export type PairedTTerms = z.output<typeof pairedT>;
 
 /** Parses what a caller gives. @throws IsoproError with the code given, naming the member */
 export function parsed<Schema extends z.ZodType>(
@@ -147,14 +147,14 @@ export function parsed<Schema extends z.ZodType>(
  * What an attempt may spend, which is spent when it begins and never comes back; 0 where nothing is
  * left.
  */
-export function alphaOf(policy: GatePolicy, attempt: number): number {
-  switch (policy.kind) {
+export function alphaOf(terms: GateTerms, attempt: number): number {
+  switch (terms.kind) {
     case 'e-process':
-      if (policy.spending === 'inverse-square') return inverseSquareAlpha(policy.alpha, attempt);
-      return attempt === 1 ? policy.alpha : 0;
+      if (terms.spending === 'inverse-square') return inverseSquareAlpha(terms.alpha, attempt);
+      return attempt === 1 ? terms.alpha : 0;
     case 'sign':
-      return attempt <= policy.proposals ? policy.alpha / policy.proposals : 0;
+      return attempt <= terms.proposals ? terms.alpha / terms.proposals : 0;
     case 'paired-t':
-      return geometricAlpha(policy.alpha, policy.ratio, attempt);
+      return geometricAlpha(terms.alpha, terms.ratio, attempt);
   }
 }

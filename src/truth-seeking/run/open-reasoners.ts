@@ -1,13 +1,13 @@
 /** The policies that a configuration names, with their models loaded. */
 import { loadModel, type Model } from '../../engine/model.js';
 import { given } from '../../given.js';
-import { humanPolicy } from '../human-policy.js';
-import { localPolicy } from '../local-policy.js';
-import type { Message } from '../policy.js';
+import { humanReasoner } from '../human-reasoner.js';
+import { localReasoner } from '../local-reasoner.js';
+import type { Message } from '../reasoner.js';
 import type { TruthConfig } from './config.js';
-import type { TruthPolicies } from './policies.js';
+import type { TruthReasoners } from './reasoners.js';
 
-export interface OpenPolicyOptions {
+export interface OpenReasonerOptions {
   /** Who is asked where the policy is a person. */
   readonly ask?: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>;
   readonly signal?: AbortSignal;
@@ -22,7 +22,7 @@ export interface OpenPolicyOptions {
  * is one.
  * @throws IsoproError of loadModel and loadAdapter
  */
-export async function openPolicies(
+export async function openReasoners(
   config: Pick<
     TruthConfig,
     | 'policy'
@@ -35,8 +35,8 @@ export async function openPolicies(
     | 'matmul'
     | 'seed'
   >,
-  { ask, signal, onDownload }: OpenPolicyOptions = {},
-): Promise<TruthPolicies & AsyncDisposable> {
+  { ask, signal, onDownload }: OpenReasonerOptions = {},
+): Promise<TruthReasoners & AsyncDisposable> {
   const { threads, contextTokens, matmul } = config;
   const models: Model[] = [];
   const seed = BigInt(config.seed);
@@ -57,13 +57,13 @@ export async function openPolicies(
   try {
     const model = await open(config.model, false);
     const adapter = config.adapter === undefined ? null : await model.loadAdapter(config.adapter);
-    const own = await localPolicy(model, { adapter, seed });
-    const human = config.policy === 'human' && ask !== undefined ? humanPolicy(ask) : null;
+    const own = await localReasoner(model, { adapter, seed });
+    const human = config.policy === 'human' && ask !== undefined ? humanReasoner(ask) : null;
     const opened = async (name: string | undefined) =>
-      name === undefined ? null : localPolicy(await open(name), { seed });
+      name === undefined ? null : localReasoner(await open(name), { seed });
     const other = await opened(config.predictor);
     const judge = await opened(config.judge);
-    const bare = adapter === null ? null : await localPolicy(model, { seed });
+    const bare = adapter === null ? null : await localReasoner(model, { seed });
     return {
       evaluated: human ?? own,
       predictor: other ?? (human === null ? bare : own),

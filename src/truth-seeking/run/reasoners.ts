@@ -1,13 +1,13 @@
 /** Who takes part in a run. */
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 
 /** A policy with all that its answers follow from, as a run's folder keeps it. */
-export type NamedPolicy = Policy & { readonly identity: object };
+export type NamedReasoner = Reasoner & { readonly identity: object };
 
-export interface TruthPolicies {
-  readonly evaluated: NamedPolicy;
+export interface TruthReasoners {
+  readonly evaluated: NamedReasoner;
   /** Predicts, forecasts, and reads beliefs where the one that reasons has no log-probabilities. */
-  readonly predictor: NamedPolicy | null;
+  readonly predictor: NamedReasoner | null;
   /** Says beliefs, rates and grades. Default: the predictor, or else the one that reasons. */
-  readonly judge?: NamedPolicy | null;
+  readonly judge?: NamedReasoner | null;
 }

@@ -56,7 +56,7 @@ export type Target = TokenIds | BranchTarget;
 export const asBranch = (target: Target, prefix: TokenIds): BranchTarget =>
   'tokenIds' in target ? target : { at: prefix.length, tokenIds: target, from: 0 };
 
-export interface Policy {
+export interface Reasoner {
   /** The same for the same policy on every machine: a hash of all that its answers follow from. */
   readonly id: string;
   readonly capabilities: Readonly<Record<Capability, boolean>>;
@@ -93,11 +93,11 @@ export interface Policy {
 
 /** @throws IsoproError BACKEND_INCAPABLE */
 export function requireCapability(
-  policy: Pick<Policy, 'id' | 'capabilities'>,
+  reasoner: Pick<Reasoner, 'id' | 'capabilities'>,
   capability: Capability,
 ): void {
-  if (policy.capabilities[capability]) return;
-  const message = `policy ${policy.id.slice(0, 12)} has no ${capability}`;
+  if (reasoner.capabilities[capability]) return;
+  const message = `policy ${reasoner.id.slice(0, 12)} has no ${capability}`;
   throw new IsoproError('BACKEND_INCAPABLE', message, {
     remedy: 'Use a policy that has it; one of a local model has log-probabilities.',
   });
