@@ -121,7 +121,7 @@ export function decide(
     );
 
   const faults = [
-    ...(one.id === other.id ? ['the challenger is the incumbent'] : []),
+    ...(one.id === other.id ? ['challenger and incumbent are the same version'] : []),
     ...[...given.guards.keys()]
       .filter((name) => !asked.guards.some((guard) => guard.name === name))
       .map((name) => `the policy has no guard ${name.slice(0, 60)}`),

@@ -13,7 +13,7 @@
  */
 export function logDiscordant(wins: number, losses: number): number {
   if (!Number.isSafeInteger(wins) || !Number.isSafeInteger(losses) || wins < 0 || losses < 0)
-    throw new RangeError(`needs whole numbers of wins and losses, got ${wins} and ${losses}`);
+    throw new RangeError(`wins and losses must be whole numbers, got ${wins} and ${losses}`);
   let [term, sum, log] = [1, 1, -Math.log(losses + 1)];
   for (let j = 0; j < wins; j++) {
     const ratio = (wins - j) / (losses + 2 + j);
@@ -172,7 +172,7 @@ export class RestartingProcess {
 
 function requireDifference(difference: number): void {
   if (!(difference >= -1 && difference <= 1))
-    throw new RangeError(`a difference lies in [-1, 1], got ${difference}`);
+    throw new RangeError(`a difference must be in [-1, 1], got ${difference}`);
 }
 
 /** Of which at least one is finite. */

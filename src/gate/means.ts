@@ -33,10 +33,10 @@ const logThresholdOf = (alpha: number): number => (alpha > 0 ? -Math.log(alpha) 
 /** Why blocks cannot be verdicts; null where they can. */
 function noVerdicts(blocks: readonly Block[]): string | null {
   if (blocks.some(({ challenger }) => challenger.length > 1))
-    return 'several samples of a problem are one unit: the measure verdict takes one; use the measure score';
+    return 'measure verdict takes one sample of each problem; for several use measure score';
   const scores = blocks.flatMap(({ challenger, incumbent }) => [...challenger, ...incumbent]);
   return scores.some((score) => score !== 0 && score !== 1)
-    ? 'a score other than 0 and 1 is no verdict; use the measure score'
+    ? 'measure verdict takes scores of 0 and 1; for others use measure score'
     : null;
 }
 
@@ -58,14 +58,13 @@ export function superiority(
   if (wrong !== null) return ended('invalid', wrong);
   const { better, worse, reach } = evidence(differences, terms, terms.most - blocks.length);
   const logE = finite(better);
-  const of = (log: number): string =>
-    `E is ${shownE(log)} where ${shownE(logThreshold)} is asked for`;
+  const of = (log: number): string => `E is ${shownE(log)}; ${shownE(logThreshold)} is required`;
   if (better >= logThreshold) return ended('shown', of(better), logE);
-  if (worse >= logThreshold) return ended('refuted', `against the challenger, ${of(worse)}`, logE);
+  if (worse >= logThreshold) return ended('refuted', `against the challenger: ${of(worse)}`, logE);
   if (blocks.length >= terms.most)
     return ended('inconclusive', `${of(better)}, after ${blocks.length} problems`, logE);
   if (reach() >= logThreshold) return ended('open', of(better), logE);
-  const why = `${of(better)}; winning all that is left of ${terms.most} problems would not do`;
+  const why = `${of(better)}; winning all the rest of ${terms.most} problems would not be enough`;
   return ended('inconclusive', why, logE);
 }
 
@@ -115,7 +114,7 @@ export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number)
     const regressed = differences.filter((difference) => difference < -margin).length;
     const rateBelow = regressed > 0 || blocks.length === 0 ? null : 1 - 0.05 ** (1 / blocks.length);
     const statistic = { kind: 'safety', blocks: blocks.length, regressed, rateBelow } as const;
-    const reason = `${regressed} of ${blocks.length} problems came out worse`;
+    const reason = `${regressed} of ${blocks.length} problems got worse`;
     if (regressed > 0) return { state: 'refuted', reason, statistic };
     return { state: blocks.length < guard.least ? 'open' : 'shown', reason, statistic };
   }
@@ -125,7 +124,7 @@ export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number)
   const { notWorse: better, worse } = found;
   const average = blocks.length === 0 ? null : found.mean;
   const statistic = { kind: 'e-process', logE: better, logThreshold, mean: average } as const;
-  const reason = `E is ${shownE(better)} for a mean that is worse by less than the margin`;
+  const reason = `E is ${shownE(better)} for a mean worse by less than the margin`;
   if (better >= logThreshold) return { state: 'shown', reason, statistic };
   if (worse >= logThreshold)
     return { state: 'refuted', reason: 'the mean is worse by more than the margin', statistic };

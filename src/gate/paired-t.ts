@@ -84,7 +84,7 @@ export function pairedT(blocks: readonly Block[], terms: PairedTTerms, alpha: nu
     if (there > most)
       return result(
         'invalid',
-        `${there} problems in the lane ${lane}, where the policy has ${most}: evidence after the fact`,
+        `${there} problems in the lane ${lane}, but the policy allows ${most}: more evidence than planned`,
       );
   if (!(alpha > SMALLEST_LEVEL)) return result('inconclusive', 'no alpha is left for this attempt');
 

@@ -57,7 +57,7 @@ export function decideRollback(
       logE = Math.max(logE, process.logE());
       if (at === null && logE >= logThreshold) at = index + 1;
     });
-  const said = `E reached ${shownE(logE)} where ${shownE(logThreshold)} is asked for`;
+  const said = `E reached ${shownE(logE)}; ${shownE(logThreshold)} is required`;
   return {
     decision: faults.length > 0 ? 'invalid' : at === null ? 'keep' : 'rollback',
     reasons: faults.length > 0 ? faults : [said],

@@ -62,12 +62,12 @@ export function sign(blocks: readonly Block[], terms: SignTerms, alpha: number):
   if (blocks.length > terms.blocks)
     return ended(
       'invalid',
-      `${blocks.length} blocks, where the policy has ${terms.blocks}: evidence after the fact`,
+      `${blocks.length} blocks, but the policy allows ${terms.blocks}: more evidence than planned`,
     );
   if (alpha === 0) return ended('inconclusive', 'no alpha is left for this attempt');
   if (blocks.length < terms.blocks) return ended('open', `${said}, of ${terms.blocks} planned`);
   // 2^-blocks <= alpha, the same in doubles as in numbers: a power of two is exact down to 2^-1074
   return won === blocks.length && 2 ** -blocks.length <= alpha
     ? ended('shown', said)
-    : ended('inconclusive', `${said}: nothing less than all is evidence`);
+    : ended('inconclusive', `${said}: only winning every block counts as evidence`);
 }

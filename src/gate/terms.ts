@@ -48,7 +48,7 @@ const guards = z
   )
   .refine(
     (given) => given.every(({ margin, ceiling }) => margin < (ceiling ?? 1)),
-    'a margin reaches to the end of the scale',
+    'a margin covers the whole scale',
   )
   .default([]);
 
@@ -76,7 +76,7 @@ const eProcess = z
   })
   .refine(
     ({ measure, minimumEffect }) => measure === 'score' || minimumEffect === 0,
-    'minimumEffect needs the measure score',
+    'minimumEffect requires measure score',
   );
 
 const sign = z
@@ -90,7 +90,7 @@ const sign = z
       .number()
       .int()
       .min(2)
-      .max(MOST_BLOCKS, 'beyond 1074 blocks the e-value is no double')
+      .max(MOST_BLOCKS, 'beyond 1074 blocks the e-value does not fit a double')
       .default(8),
     /**
      * A win is a score of the incumbent's and this more; above 0, because equal versions would win

@@ -126,13 +126,13 @@ export function pair(
     const judge = judges.get(task) ?? each;
     judges.set(task, judge);
     if (judge.epoch !== each.epoch)
-      fault(`evaluator epoch ${shorten(each.epoch)} beside ${shorten(judge.epoch)}`);
+      fault(`evaluator epoch ${shorten(each.epoch)} differs from ${shorten(judge.epoch)}`);
     if (judge.verifier !== each.verifier)
-      fault(`verifier ${shorten(each.verifier)} beside ${shorten(judge.verifier)}`);
+      fault(`verifier ${shorten(each.verifier)} differs from ${shorten(judge.verifier)}`);
     const key = JSON.stringify([task, problem]);
     let block = blocks.get(key);
     if (block === undefined) blocks.set(key, (block = { lane, samples: new Map() }));
-    if (block.lane !== lane) fault(`stands in the lanes ${block.lane} and ${lane}`);
+    if (block.lane !== lane) fault(`is in the lanes ${block.lane} and ${lane}`);
     let sides = block.samples.get(sample);
     if (sides === undefined) block.samples.set(sample, (sides = { failed: false }));
     if (sides[arm] !== undefined) {
@@ -140,15 +140,14 @@ export function pair(
       continue;
     }
     sides[arm] = { trial: each, score: 0, costs: { up: 0, down: 0 } };
-    if ((score === undefined) === (error === undefined))
-      fault('needs a score or an error, and not both');
+    if ((score === undefined) === (error === undefined)) fault('needs either a score or an error');
     else if (score === undefined) {
       sides.failed = true;
       errors.push(`${nameOf(each)} of the ${arm}: ${shorten(error!)}`);
     } else if (signed === true && ceiling === undefined)
-      fault('only a guard with a ceiling takes a signed score');
+      fault('a signed score needs a guard with a ceiling');
     else if (!isInRange(score, signed === true, ceiling)) {
-      const range = ceiling === undefined ? 'not in [0, 1]' : 'no finite cost';
+      const range = ceiling === undefined ? 'not in [0, 1]' : 'not a finite cost';
       fault(`score ${score} of the ${arm} is ${range}`);
     } else {
       const part = ceiling === undefined ? 0 : Math.min(1, Math.max(-1, score / ceiling));

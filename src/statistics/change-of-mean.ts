@@ -176,7 +176,7 @@ function byTier(
 /** @throws RangeError where a tier has no problem */
 export function changeOfMean(tiers: readonly TierChange[]): ChangeOfMean {
   if (tiers.length === 0 || tiers.some(({ n }) => n === 0))
-    throw new RangeError('a tier without a problem has not changed');
+    throw new RangeError('every tier needs at least one problem');
   const weighed: readonly Weighed[] = tiers.map((tier) => ({
     ...tier,
     each: tier.weight / tier.n,

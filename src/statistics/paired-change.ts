@@ -47,11 +47,11 @@ export function pairedChange(
   after: readonly TierVerdicts[],
 ): PairedChange {
   if (before.length !== after.length)
-    throw new RangeError(`${before.length} tiers are not compared with ${after.length}`);
+    throw new RangeError(`cannot compare ${before.length} tiers with ${after.length}`);
   const tiers = before.flatMap(({ weight, verdicts }, tier) => {
     const now = after[tier]!.verdicts;
     if (verdicts.length !== now.length)
-      throw new RangeError(`${verdicts.length} problems are not compared with ${now.length}`);
+      throw new RangeError(`cannot compare ${verdicts.length} problems with ${now.length}`);
     let [pairs, passed, gained, lost] = [0, 0, 0, 0];
     for (let i = 0; i < verdicts.length; i++) {
       if (verdicts[i] === 'n' || now[i] === 'n') continue;

@@ -65,7 +65,9 @@ export function replicatedSlope(
 ): ReplicatedSlope | null {
   const n = x.length;
   if (y.length !== n || clusters.length !== n || x.some(({ length }, i) => length !== y[i]!.length))
-    throw new RangeError('each observation needs a cluster and as many measurements of x and of y');
+    throw new RangeError(
+      'each observation needs a cluster and equally many measurements of x and y',
+    );
   if (n < 2 || x.some(({ length }) => length < 2)) return null;
   const [cx, cy] = [centred(x), centred(y)];
   const parts = new Map<string, { xy: number; xx: number }>();

@@ -5,7 +5,7 @@ import type { Message, Reasoner } from './reasoner.js';
 
 const has = (what: string): never => {
   throw new IsoproError('BACKEND_INCAPABLE', `a person has no ${what}`, {
-    remedy: 'Let a model read the beliefs of what a person wrote.',
+    remedy: 'Let a model read the beliefs from the text that a person wrote.',
   });
 };
 

@@ -46,17 +46,17 @@ export function binaryProblem(given: Omit<BinaryProblem, 'kind' | 'id'>): Binary
   if (first.trim() === '' || second.trim() === '' || first.trim() === second.trim())
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `a question needs two different options, got ${JSON.stringify(given.options)}`,
+      `a question needs two different, non-empty options, got ${JSON.stringify(given.options)}`,
     );
   if (given.question.trim() === '')
-    throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
+    throw new IsoproError('PROBLEM_INVALID', 'a question must not be empty');
   return { kind: 'binary', id: idOf(given as unknown as Json), ...given };
 }
 
 /** @throws IsoproError PROBLEM_INVALID */
 export function openProblem(given: Omit<OpenProblem, 'kind' | 'id'>): OpenProblem {
   if (given.question.trim() === '')
-    throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
+    throw new IsoproError('PROBLEM_INVALID', 'a question must not be empty');
   return { kind: 'open', id: idOf(given as unknown as Json), ...given };
 }
 

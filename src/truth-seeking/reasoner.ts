@@ -99,6 +99,6 @@ export function requireCapability(
   if (reasoner.capabilities[capability]) return;
   const message = `policy ${reasoner.id.slice(0, 12)} has no ${capability}`;
   throw new IsoproError('BACKEND_INCAPABLE', message, {
-    remedy: 'Use a policy that has it; one of a local model has log-probabilities.',
+    remedy: 'Use a local model, which has log-probabilities.',
   });
 }

@@ -35,7 +35,7 @@ export class Sampler<P> {
 
   /** @param problems at least one */
   constructor(problems: readonly P[], seed: bigint) {
-    if (problems.length === 0) throw new RangeError('there is nothing to draw from');
+    if (problems.length === 0) throw new RangeError('there are no problems to draw from');
     this.#problems = problems;
     this.#random = new Random(seed);
   }

@@ -44,20 +44,19 @@ export function specs<F extends Forms>(what: string, forms: F): Specs<F> {
     parse(text) {
       const [name = '', ...rest] = text.split(':');
       const form = Object.hasOwn(forms, name) ? forms[name] : undefined;
-      if (form === undefined)
-        return refuse(text, `there is none of that name; there are ${names.join(', ')}`);
+      if (form === undefined) return refuse(text, `unknown name; expected ${names.join(', ')}`);
       const options = new Map<string, unknown>();
       for (const pair of rest.join(':') === '' ? [] : rest.join(':').split(',')) {
         const [, key, value] =
           /^([^=]*)=(.*)$/s.exec(pair) ??
-          refuse(text, `an option is written KEY=VALUE, not ${JSON.stringify(pair)}`);
+          refuse(text, `write an option as KEY=VALUE, not ${JSON.stringify(pair)}`);
         const member = Object.hasOwn(form.shape, key!)
           ? (form.shape[key!] as z.ZodType)
           : undefined;
         if (member === undefined)
           return refuse(
             text,
-            `it has no option ${JSON.stringify(key)}; it has ${Object.keys(form.shape).join(', ') || 'none'}`,
+            `unknown option ${JSON.stringify(key)}; expected ${Object.keys(form.shape).join(', ') || 'none'}`,
           );
         if (options.has(key!)) return refuse(text, `${key} is given twice`);
         const read = readings(value!).find((each) => member.safeParse(each).success);

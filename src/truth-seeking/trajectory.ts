@@ -55,8 +55,5 @@ export function trajectory({
 /** @throws IsoproError INVALID_ARGUMENT where a trajectory is of another problem */
 export function requireAbout(of: Trajectory, { id }: Problem): void {
   if (of.problemId !== id)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'trajectory: it is of another problem than the one given',
-    );
+    throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it belongs to another problem');
 }

@@ -116,11 +116,11 @@ describe('signed costs', () => {
       expect.stringContaining('takes a signed score'),
     ]);
     for (const cost of [NaN, Infinity, -Infinity])
-      expect(() => guardOf([[cost, 0]], 0.2)).toThrow(/no finite cost/);
+      expect(() => guardOf([[cost, 0]], 0.2)).toThrow(/not a finite cost/);
     const unsigned = trialsOf([[0.1, 0.1]]).map(({ signed: _, ...trial }) => ({
       ...trial,
       score: -0.1,
     }));
-    expect(() => guardOf([], 0.2, 1, unsigned)).toThrow(/no finite cost/);
+    expect(() => guardOf([], 0.2, 1, unsigned)).toThrow(/not a finite cost/);
   });
 });

@@ -488,26 +488,22 @@ describe('what a job comes to', () => {
     ['truth', { recompute: ['beliefs=twice'] }, 'settings.recompute.0: '],
     ['truth-train', { domain: ['urns'], rows: '/rows.jsonl' }, 'settings: '],
     ['truth-train', { domain: ['urns'], lr: 0.1, learningRate: 0.1 }, 'learningRate: it is given'],
-    ['truth-train', {}, 'settings: name domains or runs, and not both'],
+    ['truth-train', {}, 'settings: give either domain or runs'],
     [
       'truth-train',
       { domain: ['urns'], runs: ['truth-1'], by: 'x' },
-      'settings: name domains or runs, and not both',
+      'settings: give either domain or runs',
     ],
-    [
-      'truth-train',
-      { runs: ['truth-1'] },
-      'settings: by: say which scores of the runs decide, and only of runs',
-    ],
+    ['truth-train', { runs: ['truth-1'] }, 'settings: by: required with runs, and only there'],
     [
       'truth-train',
       { domain: ['urns'], by: 'x' },
-      'settings: by: say which scores of the runs decide, and only of runs',
+      'settings: by: required with runs, and only there',
     ],
     [
       'truth-analyze',
       { analyzer: 'token-level-evidence', runs: ['r'] },
-      'settings: trajectory: token-level-evidence is about one, and nothing else is',
+      'settings: trajectory: token-level-evidence , and only there',
     ],
     [
       'truth-analyze',
@@ -529,13 +525,13 @@ describe('what a job comes to', () => {
         [
           'truth-analyze',
           { analyzer: 'results-catalog', runs: ['r'], [name]: 'x' },
-          'model, adapter and every are of',
+          'model, adapter and every are only for',
         ] as [string, object, string],
     ),
     [
       'truth-analyze',
       { analyzer: 'results-catalog', runs: ['r'], every: 2 },
-      'model, adapter and every are of token-level-evidence',
+      'model, adapter and every are only for token-level-evidence',
     ],
     [
       'truth-analyze',
@@ -545,7 +541,7 @@ describe('what a job comes to', () => {
     [
       'gate',
       { adapter: 'ab', as: 'extract' },
-      'settings.adapter: expected the whole id of a published adapter',
+      'settings.adapter: expected the full id of a published adapter',
     ],
     ['gate', { adapter: ID, as: 'a@b@c' }, 'settings.as: "a@b@c" is not an alias'],
     ['gate', { adapter: ID, as: 'extract', open: true, force: true }, 'force: '],

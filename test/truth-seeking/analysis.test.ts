@@ -382,9 +382,9 @@ describe('attribution', () => {
     expect(of('length').estimate.value).toBeCloseTo(0.5, 1);
     expect(of('length').claim).toBe('association');
     expect(found.leftOut).toEqual({
-      twice: 'it follows from features before it',
+      twice: 'it is determined by earlier features',
       domain: 'it does not vary',
-      nothing: 'not every trajectory has it',
+      nothing: 'some trajectories lack it',
     });
     expect(found.problems).toBe(4);
     expect(found.multiplicity.tests).toBe(2);

@@ -93,7 +93,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
     policy('wrong.json', [{ ...guard('slope', 0.2, 1), ceiling: 2 }]),
   );
   expect((await guards(wrong, 'wrong')).stderr).toMatch(
-    /INVALID_ARGUMENT[^]*slope: it is a cost, whose ceiling is 1/,
+    /INVALID_ARGUMENT[^]*slope: it is a cost, so its ceiling must be 1/,
   );
   const { gate, seed } = await opened(policy('policy.json', GUARDS));
   expect((await guards(9, 'none')).stderr).toContain('REGISTRY_REFUSED');
@@ -140,7 +140,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   };
   expect(await judged('guards')).toEqual([0, 'pass', null]);
   expect((await runCli(['judge', at('guards')], env)).stdout).toContain(
-    `PASS: every trial for gate ${gate} was found again here`,
+    `PASS: every trial for gate ${gate} was confirmed`,
   );
   const lie = (name: string, file: string, change: (text: string) => string): string => {
     cpSync(at('guards'), at(name), { recursive: true });

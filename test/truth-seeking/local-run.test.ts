@@ -293,14 +293,14 @@ test('settings are refused by their flags, from a file too, and nobody is asked 
     /^2 --problems: [^]* --max-tokens: /,
   );
   expect(await refused('run', '--recompute', 'beliefs=twice')).toMatch(/^2 [^]*beliefs=twice/);
-  expect(await refused('train')).toMatch(/^2 name domains or runs, and not both/);
+  expect(await refused('train')).toMatch(/^2 give either domain or runs/);
   expect(await refused(...analyze)).toMatch(/^2 --trajectory: token-level-evidence is about one/);
   expect(await refused(...analyze, '--trajectory', 'x')).toMatch(
-    /^2 --trajectory: 0 trajectories begin with "x"/,
+    /^2 --trajectory: 0 trajectory ids start with "x"/,
   );
   await expect(truthRun.run({ policy: 'human' })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: 'policy: human answers in a terminal, and here is none',
+    message: 'policy: human needs a terminal, and there is none here',
   });
   const { learningRate, out } = truthTrain.read({ domain: ['urns'], lr: 1e-3 });
   expect([learningRate, out]).toEqual([1e-3, 'runs/truth-training']);
@@ -397,7 +397,7 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
   );
   expect([nobody.code, nobody.stderr]).toEqual([
     1,
-    expect.stringMatching(/0 readers of beliefs are "judge"[^]*\(logprob\), \w{8} \(self\)/),
+    expect.stringMatching(/0 belief readers match "judge"[^]*\(logprob\), \w{8} \(self\)/),
   ]);
   const page = await runCli(
     ['truth', 'report', at('cli'), '--out', at('truth.html'), '--reader', 'logprob', '--json'],

@@ -263,7 +263,7 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
   const lies: Record<string, [TruthRecord, string]> = {
     score: [
       { ...result, value: 0.01, replaces: digestOfRecord(result) },
-      'is not what its records give',
+      'does not match its records',
     ],
     belief: [
       {

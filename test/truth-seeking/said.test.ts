@@ -458,7 +458,7 @@ test('trials are of one predictor: another one begins them anew, and one that wa
   const lies: [typeof own, string][] = [
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) },
-      'mixes what several measured',
+      'mixes measurements of different models',
     ],
     [{ ...own, trials: [] }, 'not as many trials'],
     // another answer of the run before it than the one that the seed draws
@@ -563,7 +563,7 @@ test('another model’s answers are predicted: it answers the same questions onc
       },
       'another id than follows',
     ],
-    [{ ...said, trajectory: { ...trajectory } }, 'who is evaluated is no other policy'],
+    [{ ...said, trajectory: { ...trajectory } }, 'a peer record is of the evaluated policy itself'],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
     cpSync(at('peers'), at(`peers-${i}`), { recursive: true });
@@ -700,7 +700,7 @@ test('the judge refuses ratings that no rater can have given, and those of a par
     ],
     mixed: [
       [{ ...first!, raterId: 'f'.repeat(64) }, ...others],
-      ['hard_fail', expect.stringContaining('mixes what several measured')],
+      ['hard_fail', expect.stringContaining('mixes measurements of different models')],
     ],
   };
   for (const [name, [ratings, expected]] of Object.entries(lies)) {

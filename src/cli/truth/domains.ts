@@ -29,41 +29,40 @@ const listed = () =>
 
 function answerText(problem: Problem): string {
   if (problem.kind === 'open') return 'answered in words';
-  return problem.correctOption === null ? 'nobody knows' : problem.options[problem.correctOption];
+  return problem.correctOption === null
+    ? 'no known answer'
+    : problem.options[problem.correctOption];
 }
 
 export const truthDomainsCommand = defineCommand({
   command: 'domains [domain]',
-  describe: 'What there is to reason about; with a name, some of its problems',
+  describe: 'List the domains to reason about, or show problems of one',
   builder: (yargs) =>
     yargs
       .positional('domain', {
         type: 'string',
-        describe: 'one of them, or a file of one; with --import the rows, JSON lines',
+        describe: 'domain name or domain file; with --import the JSON lines file to read',
       })
-      .option('import', { choices: IMPORT_KINDS, describe: 'make a domain of rows of yours' })
-      .option(
-        'out',
-        text('--import: the file to write, NAME.json, which `truth run --domain` takes'),
-      )
-      .option('licence', text('--import: under which terms you may use the rows'))
+      .option('import', { choices: IMPORT_KINDS, describe: 'make a domain from your own rows' })
+      .option('out', text('--import: file to write, NAME.json, for `truth run --domain`'))
+      .option('licence', text('--import: licence terms of the rows'))
       .option('cutoff', text("forecasting: when the model's training data ends"))
-      .option('venue', text('peer-reviews: whose name begins so', 'ICLR'))
+      .option('venue', text('peer-reviews: prefix of the venue name', 'ICLR'))
       .option('hide', {
         choices: PEER_REVIEW_PARTS,
         array: true,
-        describe: 'peer-reviews: what is not shown',
+        describe: 'peer-reviews: parts to hide',
       })
-      .option('share', noNumber('discussions: part that is kept', '0.2'))
-      .option('language', text('conversations: in this one alone'))
-      .option('longest', noNumber('--import: characters of a question, at most'))
-      .option('problems', number('so many problems of it', 2))
-      .option('split', split('part of it'))
+      .option('share', noNumber('discussions: part to keep', '0.2'))
+      .option('language', text('conversations: keep only this language'))
+      .option('longest', noNumber('--import: maximum number of characters of a question'))
+      .option('problems', number('number of problems to show', 2))
+      .option('split', split('split to draw from'))
       .option('seed', { type: 'string', default: '42', describe: '64-bit seed of the problems' })
       .example('$0 truth domains urns', 'two problems about urns')
       .example(
         '$0 truth domains rows.jsonl --import forecasting --cutoff 2024-06-01 --licence own --out events.json',
-        'a domain of your own',
+        'make a domain from your own rows',
       )
       .epilogue(
         `Rows by kind:\n${IMPORT_KINDS.map((kind) => `  ${kind}  ${IMPORTERS[kind].what}`).join('\n')}`,
@@ -74,7 +73,7 @@ export const truthDomainsCommand = defineCommand({
       if (domain === undefined) throw new UsageError('--import: name the file with the rows');
       if (out === undefined) throw new UsageError('--out: name the file of the domain');
       if (licence === undefined)
-        throw new UsageError('--licence: say under which terms you may use the rows');
+        throw new UsageError('--licence: state the licence terms of the rows');
       const options = given({ licence, cutoff, venue, hide, share, language, longest });
       const { problems, ...found } = await importDomain(kind, domain, out, options);
       if (json) return printJson({ ...found, problems: problems.length });

@@ -25,10 +25,10 @@ export const readGivenCount = (name: string, value: number | undefined, least: n
 export const runPositional = {
   type: 'string',
   demandOption: true,
-  describe: 'folder of a run of `truth run`',
+  describe: 'folder of a `truth run`',
 } as const;
 
-export const threads = number('0: the physical cores', 0);
+export const threads = number('CPU threads; 0: the physical cores', 0);
 
 export const split = (describe: string) =>
   ({ choices: ['train', 'test'], default: 'test', describe }) as const;
@@ -46,6 +46,6 @@ export function requireAdapter(...of: Parameters<typeof required>): void {
 export function requireDomain(name: string): void {
   if (!isOwnDomain(name) && !DOMAINS.some(({ id }) => id === name))
     throw new UsageError(
-      `There is no domain ${label(name, 60)}; there are ${DOMAINS.map(({ id }) => id).join(', ')}.`,
+      `Unknown domain ${label(name, 60)}; expected ${DOMAINS.map(({ id }) => id).join(', ')}.`,
     );
 }

@@ -24,7 +24,7 @@ import { readCount, readSeed } from '../tasks-generate.js';
 import { noNumber, number, readGivenCount, requireDomain, split, text, threads } from './flags.js';
 
 function shareText(share: (RightShare & Partial<Interval>) | null): string {
-  if (share === null) return 'no answer is known';
+  if (share === null) return 'no known answers';
   const { right, n, low, high } = share;
   const interval =
     low === undefined || high === undefined ? '' : ` (${low.toFixed(3)} to ${high.toFixed(3)})`;
@@ -43,7 +43,7 @@ async function searched(
     throw interrupted(
       error,
       'the search',
-      'The same command begins again, and finds the same labels.',
+      'The same command restarts the search and finds the same labels.',
     );
   });
 }
@@ -75,23 +75,25 @@ function labelsText(
 
 export const truthLabelsCommand = defineCommand({
   command: 'labels',
-  describe:
-    'Label the problems of a domain by a model alone: labels under which it finds each likeliest from the others',
+  describe: 'Label problems with a model alone, by the labels that best predict each other',
   builder: (yargs) =>
     yargs
       .option('domain', {
         type: 'string',
         default: 'negation-pairs',
         requiresArg: true,
-        describe: 'what is labelled: a domain with two options, or a file of one',
+        describe: 'domain of two-option questions to label, or its file',
       })
       .option('model', modelOption)
-      .option('adapter', text('LoRA adapter in GGUF on the model'))
-      .option('problems', number('so many problems; all the others stand before each', 16))
-      .option('split', split('part of the domain'))
-      .option('steps', number('proposals of the annealing', 64))
-      .option('start', number('labels drawn at random before it', 8))
-      .option('alpha', number('weight of predictability, in nats, beside one contradiction', 50))
+      .option('adapter', text('LoRA adapter in GGUF for the model'))
+      .option(
+        'problems',
+        number('number of problems; each is asked with all others as context', 16),
+      )
+      .option('split', split('split of the domain'))
+      .option('steps', number('annealing steps', 64))
+      .option('start', number('labels drawn at random before the search', 8))
+      .option('alpha', number('weight of one nat of predictability against one contradiction', 50))
       .option('seed', {
         type: 'string',
         default: '42',
@@ -102,7 +104,7 @@ export const truthLabelsCommand = defineCommand({
       .option('registry', registryOption)
       .example(
         '$0 truth labels --domain negation-pairs --problems 16',
-        'sixteen statements, by the embedded model',
+        'label sixteen statements with the embedded model',
       ),
   handler: async ({ domain, model, adapter, split, json, alpha, registry, ...argv }) => {
     const repeated = Object.entries({ ...argv, domain, model, adapter }).find(
@@ -121,7 +123,7 @@ export const truthLabelsCommand = defineCommand({
     const config = { seed: seed.toString(), split, problems: count };
     const problems = drawProblems(id, config, domains).filter((each) => each.kind === 'binary');
     if (problems.length < 2)
-      throw new UsageError(`--domain ${id}: its problems have no two options`);
+      throw new UsageError(`--domain ${id}: needs at least two problems with two options`);
     const signal = interruption();
     const contextTokens = readGivenCount('context-tokens', argv.contextTokens, 128);
     const named =

@@ -44,11 +44,14 @@ type Flags = ReturnType<typeof flags> extends Argv<infer Options> ? Options : ne
 const flags = (yargs: Argv<{ json: boolean }>) =>
   yargs
     .positional('run', runPositional)
-    .option('model', text("who measures: GGUF file, alias or hf: URI; default: the run's, by name"))
-    .option('adapter', text('LoRA adapter in GGUF of who measures'))
-    .option('predictor', text('another model, which predicts and forecasts'))
-    .option('judge', text('another model, which says beliefs, rates and grades'))
-    .option('threads', noNumber("default: the run's"))
+    .option(
+      'model',
+      text("model to measure with: GGUF file, alias or hf: URI; default: the run's model"),
+    )
+    .option('adapter', text('LoRA adapter in GGUF for the measuring model'))
+    .option('predictor', text('second model, which predicts and forecasts'))
+    .option('judge', text('judge model, which states beliefs, rates and grades'))
+    .option('threads', noNumber("CPU threads; default: the run's"))
     .option('each', { type: 'boolean', default: false, describe: EACH_HELP });
 
 async function again(
@@ -101,25 +104,24 @@ async function again(
 
 export const truthBeliefsCommand = defineCommand({
   command: 'beliefs <run>',
-  describe:
-    'Read the beliefs of a run by another model or in another way, with no new text; scores follow',
+  describe: 'Read the beliefs of a run again, with another model or method, and update its scores',
   builder: (yargs) =>
     flags(yargs)
       .option('belief-system', {
         choices: BELIEF_SYSTEMS,
-        describe: "whether the system prompt stands before them; default: the run's",
+        describe: "keep or drop the system prompt; default: the run's",
       })
       .option('belief', {
         choices: BELIEF_KINDS,
-        describe: "where they come from; default: the run's",
+        describe: "source of the beliefs; default: the run's",
       })
-      .option('measurements', noNumber('how often one is asked for that is said'))
+      .option('measurements', noNumber('how many times to ask for a stated belief'))
       .epilogue(
-        'Beliefs that are there are not read again: the same command continues after an interruption.',
+        'Existing beliefs are not read again, so the same command continues after an interruption.',
       )
       .example(
         '$0 truth beliefs runs/urns --belief-system drop',
-        'what the model believes without its system prompt',
+        'read the beliefs without the system prompt',
       ),
   handler: (argv) =>
     again(argv, true, {
@@ -137,7 +139,7 @@ export const truthBeliefsCommand = defineCommand({
 export const truthEvaluateCommand = defineCommand({
   command: 'evaluate <run>',
   describe:
-    'Score a run by further strategies, from its records; a model is loaded only where something has to be measured',
+    'Score a run with more strategies; a model is loaded only if something must be measured',
   builder: (yargs) =>
     flags(yargs)
       .option('eval', {
@@ -145,17 +147,17 @@ export const truthEvaluateCommand = defineCommand({
         array: true,
         requiresArg: true,
         default: [] as string[],
-        describe: `what is scored beside what was: ${STRATEGIES.names.join(', ')}`,
+        describe: `strategies to add: ${STRATEGIES.names.join(', ')}`,
       })
-      .option('examples', text('JSON lines {question, response, score?} before a judge'))
+      .option('examples', text('JSON lines {question, response, score?}: examples for the judge'))
       .option('recompute', RECOMPUTE_OPTION)
       .example(
         '$0 truth evaluate runs/urns --eval martingale:change=log-odds',
-        'from beliefs that are there',
+        'score the beliefs that were read',
       )
       .example(
         '$0 truth evaluate runs/towns --eval world-in-the-loop --recompute world=upliftblanket',
-        'every forecast again',
+        'make every forecast again',
       ),
   handler: (argv) => {
     const measured = argv.eval

@@ -63,7 +63,7 @@ async function measured(
 export const truthReportCommand = defineCommand({
   command: 'report <run>',
   describe:
-    'One HTML page of a run: beliefs by step, calibration, change against the belief before, single trajectories',
+    'Write an HTML page of a run: beliefs by step, calibration, changes of belief, single trajectories',
   builder: (yargs) =>
     yargs
       .positional('run', runPositional)
@@ -71,30 +71,30 @@ export const truthReportCommand = defineCommand({
         type: 'string',
         requiresArg: true,
         default: 'truth.html',
-        describe: 'the file to write',
+        describe: 'file to write',
       })
-      .option('against', text('folder of a run that this one stands beside'))
+      .option('against', text('folder of a run to compare with'))
       .option(
         'reader',
         text(
-          'whose beliefs: logprob, judge, self or stated, or how the id of a reader begins; default: the first of the run',
+          'whose beliefs: logprob, judge, self, stated, or the start of a reader id; default: the first of the run',
         ),
       )
       .option('tokens', {
         type: 'number',
         requiresArg: true,
         default: 0,
-        describe: 'trajectories whose single tokens are measured, for which the model is loaded',
+        describe: 'trajectories to measure token by token; loads the model',
       })
       .option('every', {
         type: 'number',
         requiresArg: true,
         default: 4,
-        describe: 'words between two readings of the belief',
+        describe: 'words between two belief readings',
       })
-      .option('model', text("who measures tokens; default: the run's, by name"))
-      .option('adapter', text('LoRA adapter in GGUF of who measures tokens'))
-      .epilogue('The page opens offline and asks for nothing.')
+      .option('model', text("model that measures tokens; default: the run's model"))
+      .option('adapter', text('LoRA adapter in GGUF for the model that measures tokens'))
+      .epilogue('The page opens offline and loads nothing from the network.')
       .example('$0 truth report runs/urns --tokens 4', 'truth.html'),
   handler: async ({ run: folder, out, against, reader, json, ...measuring }) => {
     readCount('tokens', measuring.tokens, 0);

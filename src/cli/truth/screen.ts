@@ -121,7 +121,7 @@ export function truthText(run: Pick<TruthRun, 'start' | 'state'>, style: Termina
 }
 
 const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {
-  pass: 'PASS: the log is whole, and what it claims was found again here',
+  pass: 'PASS: the log is complete, and its claims were confirmed',
   not_ended: 'NOT ENDED',
   hard_fail: 'HARD FAIL',
 };
@@ -139,7 +139,7 @@ export function guardsJudgementText(
     verdict === 'not_verified'
       ? 'NOT VERIFIED'
       : verdict === 'pass'
-        ? `PASS: every trial for gate ${gate} was found again here`
+        ? `PASS: every trial for gate ${gate} was confirmed`
         : VERDICTS[verdict];
   const why = failure === null ? '' : `: ${label(failure, 300)}`;
   const paint = verdict === 'pass' ? 'good' : verdict === 'not_verified' ? 'fair' : 'bad';
@@ -153,13 +153,13 @@ export function truthJudgementText(
 ): string {
   const { records, trajectories, readouts, results } = counts;
   const owner = trust.ownedByThisUser
-    ? 'of the user who judges, who could have signed any history'
-    : "not this user's";
+    ? 'owned by the user who judges, who could have signed any history'
+    : 'owned by another user';
   const why = failure === null ? '' : `: ${label(failure, 300)}`;
   return [
     `key:     ${trust.key}`,
     wrapped(
-      `         ${owner}${trust.signer === 'single-process' ? '; no witness kept its heads' : ''}`,
+      `         ${owner}${trust.signer === 'single-process' ? '; no witness signed it' : ''}`,
       style,
     ),
     `records: ${records}`,

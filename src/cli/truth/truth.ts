@@ -11,7 +11,7 @@ import { truthTrainCommand } from './train.js';
 
 export const truthCommand = defineCommand({
   command: 'truth',
-  describe: 'Whether reasoning moves beliefs towards the truth: run, read and score',
+  describe: 'Measure whether reasoning moves beliefs towards the truth',
   builder: (yargs) =>
     yargs
       .command([
@@ -22,7 +22,7 @@ export const truthCommand = defineCommand({
       .demandCommand(1, 'Name an action; `isopro-native truth --help` lists them.')
       .example(
         '$0 truth run --domain urns --problems 8',
-        'beliefs of the embedded model about urns',
+        'read the beliefs of the embedded model about urns',
       ),
   handler: () => {},
 });

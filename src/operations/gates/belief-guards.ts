@@ -116,7 +116,7 @@ function asksOf(
   const guards = policy.guards.filter(({ name }) => isOfBeliefs(name));
   const wrong = (what: string): never => {
     throw new IsoproError('INVALID_ARGUMENT', what, {
-      remedy: 'Begin a gate with another policy: docs/commands/truth.md has one.',
+      remedy: 'Open a gate with another policy; docs/commands/truth.md has one.',
     });
   };
   for (const { name, ceiling, ...guard } of guards) {
@@ -124,13 +124,11 @@ function asksOf(
       CEILINGS[name as GuardName],
       domain.length * (name === 'slope' ? Math.floor(problems / BLOCK) : problems),
     ];
-    if (ceiling !== most) wrong(`guard ${name}: it is a cost, whose ceiling is ${most}`);
+    if (ceiling !== most) wrong(`guard ${name}: it is a cost, so its ceiling must be ${most}`);
     if (guard.kind === 'non-inferiority' && own > guard.most)
-      wrong(
-        `guard ${name}: its policy plans with ${guard.most} trials at most, and ${own} would be measured`,
-      );
+      wrong(`guard ${name}: its policy allows ${guard.most} trials, but ${own} would be measured`);
     if (own === 0)
-      wrong(`guard ${name}: a slope is one of ${BLOCK} questions, and ${problems} are asked`);
+      wrong(`guard ${name}: a slope takes ${BLOCK} questions, but only ${problems} are asked`);
   }
   const isScored = policy.kind !== 'e-process' || policy.measure === 'score';
   const asks = [
@@ -139,9 +137,7 @@ function asksOf(
   ];
   return asks.length > 0
     ? asks
-    : wrong(
-        `the policy asks for no guard of beliefs (${GUARD_NAMES.join(', ')}) and is not about scores`,
-      );
+    : wrong(`the policy has no belief guard (${GUARD_NAMES.join(', ')}) and does not use scores`);
 }
 
 /**
@@ -176,7 +172,7 @@ function askedElsewhere(
       if (drawn.length < all)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `${domain} has no ${all} questions that no other gate asked: ${drawn.length} were found`,
+          `${domain} needs ${all} questions that no other gate asked, but only ${drawn.length} were found`,
         );
       const asked = drawn.filter(({ id }) => isAsked(id));
       if (asked.length === 0) break;
@@ -344,7 +340,7 @@ export async function measureBeliefs(
     if (differences.length > 0)
       throw new IsoproError(
         'RUN_DIFFERS',
-        `${out} was begun for a gate with other values of ${differences.join(', ')}`,
+        `${out} was started for a gate with different values of ${differences.join(', ')}`,
       );
   } else await writeFileAtomically(file, [Buffer.from(`${JSON.stringify(of, null, 2)}\n`)]);
   await using model = await loadModel(options.model ?? (await modelOfRecord(base.name)), {
@@ -396,28 +392,27 @@ function faultOf(folder: string, of: Manifest): string | null {
   });
   const differences = jsonDifferences(configs[0]!, configs[1]!);
   if (differences.length > 0)
-    return `the two versions were asked with other values of ${differences.join(', ')}`;
+    return `the two versions were asked with different values of ${differences.join(', ')}`;
   const identities = runs.map(
     ({ start }) => start.policy.identity as Readonly<Record<string, Json>>,
   );
-  if (identities[0]!.model !== identities[1]!.model)
-    return 'the two versions are of different models';
+  if (identities[0]!.model !== identities[1]!.model) return 'the two versions use different models';
   for (const [i, side] of SIDES.entries())
     if (identities[i]!.kind !== 'local' || identities[i]!.adapter !== of[side].adapter)
-      return `the ${side} is another adapter than the gate's`;
+      return `the ${side} is not the adapter of the gate`;
   const { config } = runs[0]!.start;
   if (config.seed !== seedOf(of).toString() || config.split !== 'test')
     return 'the questions were not drawn with the seed of the gate';
   if (jsonDifferences(asJson(config.without ?? []), asJson(of.without)).length > 0)
-    return 'the runs pass over other questions than gate.json';
+    return 'the runs skip different questions than gate.json';
   if (
     evalOf(of.asks).some((each) => !config.eval.includes(each)) ||
     config.belief !== 'exact' ||
     config.mode.length !== 1
   )
-    return 'the questions are not those that the guards are about';
+    return 'the questions do not fit the guards';
   if (readText(files(folder).evidence) !== evidenceText(trialsOf(folder, of)))
-    return 'evidence.json is not what the two runs give';
+    return 'evidence.json does not match the two runs';
   return null;
 }
 
@@ -436,9 +431,9 @@ async function staleness(
   );
   const before = areAbout(problemsUsed(registry, { events: events.slice(0, opened) }, gate));
   if ([...state.problems.values()].some(({ problem, framed }) => before(framed?.of ?? problem.id)))
-    return 'it asks what another gate had asked before';
+    return 'it asks questions that an earlier gate asked';
   const ever = areAbout(problemsUsed(registry, { events }, gate));
-  return without.every(ever) ? null : 'it passes over questions that no other gate asked';
+  return without.every(ever) ? null : 'it skips questions that no other gate asked';
 }
 
 /**
@@ -469,7 +464,7 @@ export async function judgeBeliefGuards(
   ] as const)
     if (verdict !== 'pass') return said(verdict, `${side}: ${failure}`);
   if (!existsSync(files(folder).evidence))
-    return said('not_ended', 'there is no evidence.json yet: the same command goes on');
+    return said('not_ended', 'there is no evidence.json yet; run the same command to continue');
   const fault = faultOf(folder, of);
   if (fault !== null) return said('hard_fail', fault);
   const known = await gateOf(registry, of.gate).catch((error: unknown) => {
@@ -483,7 +478,7 @@ export async function judgeBeliefGuards(
   if (known === null)
     return said(
       'not_verified',
-      `no registry here has gate ${of.gate}: its seed and adapters are the folder's word`,
+      `no registry here has gate ${of.gate}, so its seed and adapters are unconfirmed`,
     );
   const { config } = readTruthRun(path.join(folder, 'challenger')).start;
   const stale = await staleness(registry, of, readTruthRun(path.join(folder, 'challenger')));
@@ -495,5 +490,8 @@ export async function judgeBeliefGuards(
   );
   return differences.length === 0
     ? said('pass', null)
-    : said('hard_fail', `gate ${of.gate} of the registry has another ${differences.join(', ')}`);
+    : said(
+        'hard_fail',
+        `gate ${of.gate} of the registry has a different ${differences.join(', ')}`,
+      );
 }

@@ -54,10 +54,9 @@ class Measured {
       if (first !== undefined && (first.epoch !== trial.epoch || first.verifier !== trial.verifier))
         throw new IsoproError(
           'GATE_EVIDENCE_INVALID',
-          `gate ${this.#gate} was measured as ${first.epoch} by ${first.verifier} before, and this is ${trial.epoch} by ${trial.verifier}`,
+          `gate ${this.#gate} was measured as ${first.epoch} by ${first.verifier}, and this is ${trial.epoch} by ${trial.verifier}`,
           {
-            remedy:
-              'Continue with the model, the task and the flags that its first problems were measured with.',
+            remedy: 'Continue with the model, task and flags of its first problems.',
           },
         );
       const place = this.#places.get(this.#placeOf(trial));
@@ -88,11 +87,11 @@ export function requireMeasurable(
   if (foreign.length > 0)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the trials of guard ${foreign.join(', ')} are not measured with the gate's own`,
+      `the trials of guard ${foreign.join(', ')} cannot be measured here`,
       {
         remedy:
-          `Measured here is ${LENGTH}, the tokens of a reply. Begin the gate with --open, measure the others for it (\`truth guards\`) ` +
-          'and give them with --guards; or give all trials with --evidence.',
+          `Only ${LENGTH}, the tokens of a reply, is measured here. Open the gate with --open, measure the other guards (\`truth guards\`) ` +
+          'and pass them with --guards; or pass all trials with --evidence.',
       },
     );
 }
@@ -118,7 +117,7 @@ export async function measureGate(
   if (elsewhere !== undefined && elsewhere.seed !== seed)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `the guards are of the seed ${elsewhere.seed.slice(0, 64)}, and gate ${number} drew ${seed}`,
+      `the guards were measured with seed ${elsewhere.seed.slice(0, 64)}, but gate ${number} has seed ${seed}`,
     );
   const others = Object.entries(elsewhere?.guards ?? {});
   requireMeasurable(

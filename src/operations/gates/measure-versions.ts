@@ -109,10 +109,10 @@ async function drawProblems(
   if (task.rows !== undefined)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the problems of ${task.id} are rows of a file: none of them is fresh`,
+      `the problems of ${task.id} are rows of a file, so none of them is fresh`,
       {
         remedy:
-          'Measure both versions on rows that nobody trained on, and give the trials with --evidence.',
+          'Measure both versions on rows that neither was trained on, and pass the trials with --evidence.',
       },
     );
   const taken = new Set([...(await wholeSets(task)).map(({ id }) => id), ...used]);
@@ -131,7 +131,7 @@ async function drawProblems(
   if (problems.length < count)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `${task.id} has no ${count} fresh problems: ${problems.length} were found`,
+      `${task.id} needs ${count} fresh problems, but only ${problems.length} were found`,
     );
   return problems;
 }
@@ -233,7 +233,7 @@ export async function measureVersions(
         trials.push({ ...trial, ...result });
         lengths.push({
           ...trial,
-          ...(tokens === null ? { error: 'nobody counted the tokens' } : { score: tokens }),
+          ...(tokens === null ? { error: 'the reply has no token count' } : { score: tokens }),
         });
       }
     }

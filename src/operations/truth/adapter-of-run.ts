@@ -11,6 +11,6 @@ export function requireAdapter(
 ): void {
   if (adapter !== undefined && given.model === undefined && given.adapter === undefined)
     throw new WrongSetting(
-      'adapter: the run was made with one. Say where it is, or name the model that measures',
+      'adapter: the run used an adapter. Give its file, or name the model to measure with',
     );
 }

@@ -18,7 +18,7 @@ import { resolvedNames } from '../requests.js';
 import { recompute, recomputeRules } from './recompute.js';
 import { tellDownload, tellTruth } from './progress.js';
 
-export const EACH_HELP = 'with the scores of every trajectory, in JSON';
+export const EACH_HELP = 'include the scores of every trajectory in the JSON';
 
 const settings = truthConfig.extend({
   recompute,
@@ -27,7 +27,7 @@ const settings = truthConfig.extend({
   out: output
     .optional()
     .describe('run folder')
-    .meta({ defaultText: 'runs/truth-…, named after what determines the run' }),
+    .meta({ defaultText: 'runs/truth-…, named after the settings' }),
 });
 
 const flags = { order: ['policy', 'model', 'adapter', 'predictor', 'judge'] };
@@ -89,7 +89,7 @@ async function withAdapterFile(
 export const truthRun = operation({
   id: 'truth run',
   title:
-    'Let a policy reason about problems, read its beliefs after every step, and score where they move',
+    'Let a model or a person reason about problems, read the beliefs after each step, and score how they move',
   settings,
   flags,
   async run(
@@ -97,7 +97,7 @@ export const truthRun = operation({
     { signal, tell, ask },
   ): Promise<TruthDocument & { readonly command: string }> {
     if (asked.policy === 'human' && ask === undefined)
-      throw new WrongSetting('policy: human answers in a terminal, and here is none');
+      throw new WrongSetting('policy: human needs a terminal, and there is none here');
     const config = await withAdapterFile(asked, registry);
     await using policies = await openReasoners(config, {
       ...given({ ask }),

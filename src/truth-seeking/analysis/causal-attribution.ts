@@ -114,7 +114,7 @@ function coded(feature: string, rows: readonly Row[]): Coded {
   const values = rows.map(({ features }) =>
     Object.hasOwn(features, feature) ? features[feature]! : null,
   );
-  if (values.includes(null)) return { leftOut: 'not every trajectory has it' };
+  if (values.includes(null)) return { leftOut: 'some trajectories lack it' };
   if (new Set(values).size < 2) return { leftOut: 'it does not vary' };
   if (values.every((value) => typeof value === 'number'))
     return { columns: [{ feature, level: null, values }], reference: null };
@@ -175,9 +175,9 @@ export function attribute(
 ): CausalAttribution {
   const strategies = [...new Set(runs.map(({ setup }) => `${setup.strategy} ${setup.config}`))];
   if (strategies.length > 1)
-    throw new RangeError(`scores of one strategy can be attributed, got ${strategies.join(', ')}`);
+    throw new RangeError(`expected scores of one strategy, got ${strategies.join(', ')}`);
   if (runs.some(({ aggregate }) => aggregate !== 'mean'))
-    throw new RangeError('parts of a slope are no scores of trajectories');
+    throw new RangeError('parts of a slope cannot be attributed to trajectories');
   const rows = rowsOf(runs);
   const scores = rows.map(({ score }) => score);
   const clusters = rows.map(({ group }) => group);
@@ -196,7 +196,7 @@ export function attribute(
   for (const [i, { feature, level }] of wanted.entries())
     if (!kept.has(i))
       leftOut[level === null ? feature : `${feature}=${level}`] =
-        'it follows from features before it';
+        'it is determined by earlier features';
   const columns = wanted.filter((_, i) => kept.has(i));
   const design = columns.map(({ values }) => values);
   const fit = leastSquares(design, scores, clusters);

@@ -69,8 +69,8 @@ export const multiplicity = (tests: number): Multiplicity => ({
   tests,
   note:
     tests < 2
-      ? 'one test at most: nothing is adjusted'
-      : `${tests} tests: p is adjusted so that 5 % is the chance of any false finding among them; intervals are not adjusted`,
+      ? 'at most one test, so nothing is adjusted'
+      : `${tests} tests: p values are adjusted for a 5 % chance of any false finding; intervals are not adjusted`,
 });
 
 /** p values with what Holm makes of them; null stays null and counts as no test. */

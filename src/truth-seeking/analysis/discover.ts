@@ -18,9 +18,9 @@ export function truthRunFolders(named: readonly string[]): string[] {
     if (within.length > 0) return within;
     throw new IsoproError(
       'RUN_NOT_FOUND',
-      `${folder} holds no truth.json, and no folder in it does`,
+      `neither ${folder} nor a folder in it has a truth.json`,
       {
-        remedy: 'Give folders of runs of `truth run`.',
+        remedy: 'Give folders of `truth run`, or folders that contain them.',
       },
     );
   });

@@ -167,12 +167,12 @@ export function readerNamed(
     .join(', ');
   throw new IsoproError(
     'INVALID_ARGUMENT',
-    `${folder}: ${found.length} readers of beliefs are ${JSON.stringify(named)}`,
+    `${folder}: ${found.length} belief readers match ${JSON.stringify(named)}`,
     {
       remedy:
         all === ''
-          ? 'Nobody read beliefs of this run.'
-          : `Name one of ${all}, by its source or by how its id begins.`,
+          ? 'No beliefs of this run were read.'
+          : `Name one of ${all}, by its source or the start of its id.`,
     },
   );
 }

@@ -43,7 +43,9 @@ export function spreadEvidence(
     i === 0 ? at === 0 : at > readings[i - 1]!.pieces,
   );
   if (readings.length === 0 || !rising || readings.at(-1)!.pieces !== pieces.length)
-    throw new RangeError('readings begin before the first piece, rise, and end after the last');
+    throw new RangeError(
+      'readings must start before the first piece, rise, and end after the last',
+    );
   return pieces.map((text, i) => {
     const next = readings.findIndex(({ pieces: at }) => at > i);
     const [from, to] = [readings[next - 1]!, readings[next]!];
@@ -65,7 +67,7 @@ export async function tokenEvidence(
   { every, ...options }: ReadoutOptions & { readonly every: number },
 ): Promise<TokenEvidence> {
   if (!(Number.isInteger(every) && every >= 1))
-    throw new RangeError(`words between two readings: at least 1, got ${every}`);
+    throw new RangeError(`every must be at least 1 word, got ${every}`);
   const pieces = of.steps.flatMap(({ content }) => wordsOf(`${content}\n\n`));
   const readings: PieceReading[] = [];
   for (let read = 0; ; read = Math.min(pieces.length, read + every)) {

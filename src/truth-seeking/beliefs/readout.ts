@@ -147,7 +147,7 @@ export async function readBeliefs(
   requireCapability(reasoner, 'logprobs');
   requireAbout(of, problem);
   if (wordings.length === 0)
-    throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
+    throw new IsoproError('INVALID_ARGUMENT', 'wordings: at least one is required');
   const found = tokenForms(reasoner, problem.options);
   const [first, second] = problem.options;
   const orders = [

@@ -161,7 +161,7 @@ export async function askBeliefs(
   } = options;
   requireAbout(of, problem);
   if (!Number.isSafeInteger(measurements) || measurements < 1)
-    throw new IsoproError('INVALID_ARGUMENT', 'measurements: a belief is asked for at least once');
+    throw new IsoproError('INVALID_ARGUMENT', 'measurements: at least one is required');
   const source = judge.id === of.policyId ? 'self' : 'judge';
   const steps = of.steps.map(({ content }) => content);
   const places = steps.length + 1;

@@ -26,7 +26,7 @@ export const CONCEPTUAL: WrittenDomain = {
   source: 'written',
   kind: 'open',
   id: 'conceptual',
-  what: 'fifteen open questions, with what an answer is weighed by',
+  what: 'fifteen open questions, with the criteria for an answer',
   trainShare: 0.5,
   problems: QUESTIONS.map(([question, ...dimensions]) =>
     openProblem({ question, reference: null, about: { dimensions } }),

@@ -38,7 +38,7 @@ export function readConversations(file: string, given: ConversationOptions): Imp
     const turns = said.conversation.filter(({ role }) => role !== 'system');
     const out = turns.findIndex(({ role }, i) => role !== (i % 2 === 0 ? 'user' : 'assistant'));
     if (out >= 0)
-      throw wrong(`turn ${out + 1} is the ${turns[out]!.role}'s, where the other was to speak`);
+      throw wrong(`turn ${out + 1} is the ${turns[out]!.role}'s, but the other role was expected`);
     const question = turns[0]?.content.trim() ?? '';
     if (question === '') skips.add('nothing was asked');
     else if (said.toxic) skips.add('marked as toxic');

@@ -67,7 +67,7 @@ export function generate(
   if (found.length < count)
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `${domain.id} has no ${count} different problems to ${part}`,
+      `${domain.id} has fewer than ${count} different problems to ${part}`,
     );
   return found;
 }

@@ -135,7 +135,7 @@ export const NEGATION_PAIRS: WrittenDomain = {
   source: 'written',
   kind: 'binary',
   id: 'negation-pairs',
-  what: 'sixty statements with their negations, some with a paraphrase of the statement',
+  what: 'sixty statements with their negations, some with a paraphrase',
   trainShare: 0.5,
   problems: [...together(AFFIRMED, true), ...together(DENIED, false)],
 };

@@ -34,7 +34,7 @@ export function readOpinions(file: string, given: OpinionOptions): Imported<Bina
       continue;
     }
     const view = row.title.replace(MARK, '').trim();
-    if (view === '') throw wrong('there is no view after CMV');
+    if (view === '') throw wrong('the title has no view after CMV');
     const question = `Do you agree with this view? ${withPoint(view)}`;
     if (asked.has(question)) skips.add('asked before');
     else if (question.length > longest) skips.add('too long');

@@ -75,7 +75,7 @@ export function readPeerReviews(file: string, given: PeerReviewOptions): PeerRev
     else {
       const before = decided.get(title);
       if (before !== undefined && before !== accepted)
-        throw wrong('a paper of this title was decided otherwise in a line before');
+        throw wrong('an earlier line gives this title another decision');
       decided.set(title, accepted);
       if (before !== undefined) skips.add('asked before');
       else if (question.length > longest) skips.add('too long');

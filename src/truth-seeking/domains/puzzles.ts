@@ -66,7 +66,7 @@ export const PUZZLES_WITH_AN_EASY_ANSWER: WrittenDomain = {
   source: 'written',
   kind: 'binary',
   id: 'puzzles',
-  what: 'thirty puzzles: an easy answer that is wrong, a hard one that is right',
+  what: 'thirty puzzles with an easy wrong answer and a hard right one',
   trainShare: 0.5,
   // Every other puzzle has its right answer first, so that the place says nothing.
   problems: PUZZLES.map(([question, right, easy], i) =>

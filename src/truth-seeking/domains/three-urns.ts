@@ -46,7 +46,7 @@ const FACTS = {
 export const URNS: GeneratedDomain = {
   ...FACTS,
   id: 'urns',
-  what: 'balls from one of two urns; the exact posterior is known',
+  what: 'balls from one of two urns, with a known posterior',
   draw: (random) =>
     urnProblem(BigInt(random.nextInteger(0, 2 ** 31 - 1)), random.nextInteger(0, MOST_DRAWS))
       .problem,
@@ -55,6 +55,6 @@ export const URNS: GeneratedDomain = {
 export const THREE_URNS: GeneratedDomain = {
   ...FACTS,
   id: 'three-urns',
-  what: 'balls from one of three urns; the exact posterior is known',
+  what: 'balls from one of three urns, with a known posterior',
   draw: (random) => threeUrnProblem(random, random.nextInteger(0, MOST_DRAWS)),
 };

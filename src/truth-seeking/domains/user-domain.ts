@@ -41,33 +41,33 @@ interface Found {
 
 export const IMPORTERS = {
   forecasting: {
-    what: '{question, options?, resolution, endTime}: events that have come out since',
+    what: '{question, options?, resolution, endTime}: forecasting questions that are settled',
     read: (text: string, { cutoff }: OwnImport): Found => {
       if (cutoff === undefined)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          "cutoff: say when the model's training data ends",
+          "cutoff: state when the model's training data ends",
         );
       return readForecasts(text, cutoff);
     },
   },
   'peer-reviews': {
-    what: '{venue, title, abstract, authors?, reviews?, references?, decision}: papers, as OpenReview has them',
+    what: '{venue, title, abstract, authors?, reviews?, references?, decision}: papers, as in OpenReview',
     read: (text: string, { licence, longest, venue, hide }: OwnImport): Found =>
       readPeerReviews(text, given({ licence, longest, venue, hide })),
   },
   opinions: {
-    what: '{title}: views that somebody wants changed, as Change My View has them',
+    what: '{title}: opinions to discuss, as in Change My View',
     read: (text: string, { licence, longest }: OwnImport): Found =>
       readOpinions(text, given({ licence, longest })),
   },
   discussions: {
-    what: '{title, body?, replies: [{text, score}]}: the same with replies, of which the one liked best is the reference',
+    what: '{title, body?, replies: [{text, score}]}: opinions with replies; the best-rated reply is the reference',
     read: (text: string, { licence, longest, share }: OwnImport): Found =>
       readDiscussions(text, given({ licence, longest, share })),
   },
   conversations: {
-    what: '{conversation: [{role, content}], language?, toxic?, redacted?}: what people asked a chat program, as WildChat has it',
+    what: '{conversation: [{role, content}], language?, toxic?, redacted?}: questions to a chat program, as in WildChat',
     read: (text: string, { licence, longest, language }: OwnImport): Found =>
       readConversations(text, given({ licence, longest, language })),
   },
@@ -103,7 +103,7 @@ export async function importDomain(
   if (!isOwnDomain(out))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `out: the file of a domain ends in ${ENDING}, got ${out}`,
+      `out: a domain file must end in ${ENDING}, got ${out}`,
     );
   const found = IMPORTERS[kind].read(readRowText(rows, 'DATA_INVALID'), options);
   const content = {
@@ -132,7 +132,7 @@ const file = z.strictObject({
     .min(1)
     .refine(
       (problems) => new Set(problems.map(({ kind }) => kind)).size === 1,
-      'its problems are of one kind',
+      'all problems must be of one kind',
     ),
 });
 
@@ -157,7 +157,7 @@ function requireSound(name: string, problems: readonly Problem[]): void {
       `${name}: ${JSON.stringify(key.slice(0, SHOWN_QUESTION))} is asked ${how}`,
       {
         remedy:
-          'Leave one of the two in the file, or make it of its rows again (`truth domains FILE --import KIND`).',
+          'Keep one of the two, or import the rows again (`truth domains FILE --import KIND`).',
       },
     );
   }
@@ -172,7 +172,7 @@ function requireSound(name: string, problems: readonly Problem[]): void {
       `${name}: every known answer is option ${[...answers][0]!}`,
       {
         remedy:
-          'Exchange the options of about half of the problems: whoever always says the same would be right throughout.',
+          'Swap the options of about half of the problems, so that a constant answer is not always right.',
       },
     );
 }
@@ -220,7 +220,7 @@ export class Domains {
     if (found !== undefined) return found;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `there is no domain ${id}; there are ${DOMAINS.map((each) => each.id).join(', ')}`,
+      `unknown domain ${id}; expected ${DOMAINS.map((each) => each.id).join(', ')}`,
     );
   }
 }

@@ -94,7 +94,10 @@ export function beliefForm({ options: [first, second] }: Pick<BinaryProblem, 'op
 /** The question with what a reply has to end with. @throws IsoproError PROBLEM_INVALID */
 export function askingForBelief(problem: Problem): string {
   if (problem.kind !== 'binary')
-    throw new IsoproError('PROBLEM_INVALID', 'a belief is asked of two options');
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      'only a question with two options can be asked for a belief',
+    );
   return `${problem.question}\n\n${beliefForm(problem)}`;
 }
 

@@ -184,7 +184,7 @@ async function interview(
     if (others.length === 0)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `mode ${REASONING_MODES.format(mode)}: there are no questions to ask first`,
+        `mode ${REASONING_MODES.format(mode)}: no questions are available for the interview`,
       );
     return new Random(seed).shuffle(others).map(questionText);
   };

@@ -107,9 +107,9 @@ export function believerOf(policies: TruthReasoners, config: BelieverConfig): Be
   if (belief === 'judge' && judge === policies.evaluated)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'belief: a judge is another model than the one that reasons',
+      'belief: a judge must be a different model than the one that reasons',
       {
-        remedy: 'Name it with --judge, or let the policy say its own beliefs (--belief self).',
+        remedy: 'Name one with --judge, or let the model state its own beliefs (--belief self).',
       },
     );
   const how = { seed: BigInt(config.seed), measurements, standpoint, beliefSystem };

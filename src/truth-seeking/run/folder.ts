@@ -49,7 +49,7 @@ export type TruthStart = z.output<typeof start>;
 
 const manifest = z.strictObject({
   format: z.literal(FORMAT),
-  runId: z.string().refine(isRunId, 'has 32 hex digits'),
+  runId: z.string().refine(isRunId, 'expected 32 hex digits'),
   start,
 });
 export type TruthManifest = z.output<typeof manifest>;
@@ -87,8 +87,8 @@ export async function writeTruthManifest(
 export function readTruthManifest(folder: string): TruthManifest {
   const { manifest: file } = truthPaths(folder);
   if (!isTruthRun(folder))
-    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no truth.json`, {
-      remedy: 'Give the folder of a run of `truth run`.',
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} has no truth.json`, {
+      remedy: 'Give the folder of a `truth run`.',
     });
   let value: unknown;
   try {
@@ -96,7 +96,7 @@ export function readTruthManifest(folder: string): TruthManifest {
   } catch (cause) {
     throw new IsoproError(
       'RUN_MANIFEST_INVALID',
-      `${file} is not JSON that can be read: ${(cause as Error).message}`,
+      `${file} is not valid JSON: ${(cause as Error).message}`,
       { cause },
     );
   }

@@ -103,7 +103,7 @@ class Asked {
   ) {
     for (const { id, sha256 } of start.domains)
       if (digestOf(domains.named(id)) !== sha256)
-        fail(`the domain ${id} is another one here: the run was made by another version`);
+        fail(`the domain ${id} differs here, so the run was made by another version`);
     this.#problems = new Map(
       plannedProblems(start.config, domains).map((each) => [each.problem.id, each]),
     );
@@ -115,12 +115,12 @@ class Asked {
       case 'problem': {
         const own = this.#problems.get(record.problem.id);
         if (own === undefined || !same(own, record))
-          fail('it holds a problem that its configuration does not ask');
+          fail('it contains a problem that its configuration does not ask');
         break;
       }
       case 'failure':
         if (!this.#setups.has(setupKey(record.setup)) || !state.problems.has(record.problemId))
-          fail('it says of nothing that it failed');
+          fail('the failure record refers to an unknown setup or problem');
         break;
       case 'trajectory':
         this.#trajectory(record, state);
@@ -131,7 +131,7 @@ class Asked {
       case 'result': {
         const reader = readerOfResult(record);
         if (reader !== null && state.reader(reader) === null)
-          fail(`${record.strategy} names a reader that there is none of`);
+          fail(`${record.strategy} names an unknown reader`);
         // one that another takes the place of is claimed no more, such as one that an earlier
         // version of this program computed
         const there = state.before(record);
@@ -151,14 +151,14 @@ class Asked {
           record.results !== state.results.length ||
           record.trajectoriesSha256 !== state.trajectoriesSha256
         )
-          fail('it counts other records than there are');
+          fail('its record counts are wrong');
         break;
       case 'observations':
         checkObservations(record, state);
         break;
       case 'peer':
         if (record.trajectory.policyId === this.start.policy.id)
-          fail('who is evaluated is no other policy');
+          fail('a peer record is of the evaluated policy itself');
         this.#trajectory(record, state, record.trajectory.policyId);
         break;
       case 'mutual_trials':
@@ -183,17 +183,17 @@ class Asked {
 
   /** A policy that the run began with is what it was then. */
   #reader({ id, reader }: RecordOf<'reader'>): void {
-    if (id !== readerId(reader)) fail('a reader has another id than follows from it');
+    if (id !== readerId(reader)) fail('the id of a reader does not match its content');
     const { policy, predictor, judge } = this.start;
     const own = [policy, predictor, judge ?? null].find((each) => each?.id === reader.policy.id);
     if (own && jsonDifferences(own.identity as Json, reader.policy.identity).length > 0)
-      fail('a reader has the id of a policy that is another one');
+      fail('a reader has the id of a different policy');
   }
 
   /** After the last record. */
   checkScores(): void {
     const [strategy] = this.#wrong.values();
-    if (strategy !== undefined) fail(`${strategy} is not what its records give`);
+    if (strategy !== undefined) fail(`${strategy} does not match its records`);
   }
 
   /**
@@ -204,7 +204,7 @@ class Asked {
     for (const record of state.results) {
       const hidden = !record.reader && needsBeliefs([record.strategy]) && state.readers.length > 0;
       if (hidden || !isWhatRecordsGive(record, state))
-        fail(`${record.strategy} is not what all the records of the run give`);
+        fail(`${record.strategy} does not match all the records of the run`);
     }
   }
 
@@ -233,7 +233,7 @@ class Asked {
         [asked.name === 'qualitative-judge' ? ratings.map(({ gradings }) => gradings) : [], 1],
       ];
       if (kinds.some(([of, limit]) => new Set(of).size > limit))
-        fail(`${strategy} mixes what several measured`);
+        fail(`${strategy} mixes measurements of different models`);
     }
   }
 
@@ -286,7 +286,7 @@ class Asked {
     state: TruthState,
   ): void {
     const own = state.trajectory(trajectoryId);
-    if (own === undefined) fail('it measures a trajectory that is not there');
+    if (own === undefined) fail('it measures a missing trajectory');
     const asked = STRATEGIES.parse(strategy);
     const isOwn = ({ predictedId }: { readonly predictedId: string }): boolean =>
       predictedId === this.start.policy.id;
@@ -294,14 +294,14 @@ class Asked {
       asked.name !== 'mutual-predictability' ||
       (asked.predicted === undefined && !trials.every(isOwn))
     )
-      fail('its trials are of another strategy or policy');
+      fail('its trials belong to another strategy or policy');
     if (trials.length + unmeasured.length !== asked.trials)
-      fail('it has not as many trials as its strategy asks for');
+      fail('it has a different number of trials than its strategy requires');
     if (
       asked.target === 'evaluated-question' &&
       trials.some((trial) => isOwn(trial) && trial.answer !== answerOf(own))
     )
-      fail('it predicts another answer than the trajectory gives');
+      fail('it predicts an answer that the trajectory does not give');
     const plain = this.#plainOf(trajectoryId, state);
     if (
       !areDrawn(
@@ -312,26 +312,24 @@ class Asked {
         peerAnswers(plain, state),
       )
     )
-      fail('its trials are not those that the seed of the run draws');
+      fail('its trials do not follow from the seed of the run');
   }
 
   #rating(record: RecordOf<'rating'>, state: TruthState): void {
-    if (state.trajectory(record.trajectoryId) === undefined)
-      fail('it rates a trajectory that is not there');
+    if (state.trajectory(record.trajectoryId) === undefined) fail('it rates a missing trajectory');
     checkRating(record);
     const asked = STRATEGIES.parse(record.strategy);
     if (asked.name !== 'mutual-predictability') return;
     const plain = this.#plainOf(record.trajectoryId, state);
     const others = { peer: peerAnswers(plain, state), policies: state.peers };
     if (!isRatedAsDrawn(record, plain, asked, this.start.config.seed, others))
-      fail('its trials are not those that the seed of the run draws');
+      fail('its trials do not follow from the seed of the run');
   }
 
   #plainOf(trajectoryId: string, state: TruthState): Plain {
     this.#plain ??= new Map(plainIn(state).map((each) => [each.record.trajectory.id, each]));
     return (
-      this.#plain.get(trajectoryId) ??
-      fail('it measures a trajectory that no problem as it is has now')
+      this.#plain.get(trajectoryId) ?? fail('it measures a trajectory that is no longer current')
     );
   }
 
@@ -342,7 +340,7 @@ class Asked {
   ): void {
     const asked = state.problems.get(trajectory.problemId);
     if (asked === undefined || asked.domain !== setup.domain || !this.#setups.has(setupKey(setup)))
-      fail('it reasons about what its configuration does not ask');
+      fail('it reasons about a problem that its configuration does not ask');
     const own = {
       ...trajectory,
       policyId,
@@ -360,9 +358,7 @@ class Asked {
       trajectory as unknown as Json,
     );
     if (differences.length > 0)
-      fail(
-        `a trajectory has another ${differences.join(', ')} than follows from its configuration`,
-      );
+      fail(`a trajectory has ${differences.join(', ')} that do not follow from its configuration`);
   }
 }
 
@@ -380,7 +376,7 @@ function checkBeliefs({ reader: id, readout }: BeliefsRecord, state: TruthState)
   }
   const trajectory = state.trajectory(readout.trajectoryId);
   if (trajectory === undefined || trajectory.problemId !== readout.problemId)
-    fail('it reads beliefs of a trajectory that is not there');
+    fail('it reads beliefs of a missing trajectory');
   const problem = state.problem(readout.problemId);
   const isStated =
     (id !== undefined && state.reader(id)?.source === 'stated') ||
@@ -391,15 +387,15 @@ function checkBeliefs({ reader: id, readout }: BeliefsRecord, state: TruthState)
       each.belief === null ? each.reason : each.belief.p0;
     const said = statedBeliefs(problem, trajectory).readings.map(whatOf);
     if (readout.readings.some((each, i) => whatOf(each) !== said[i]))
-      fail('its reasoning states other beliefs');
+      fail('its reasoning states different beliefs');
   }
   if (readout.readings.length !== trajectory.steps.length + 1)
-    fail('it has not a belief before the first step and after each');
+    fail('it needs one belief before the first step and one after each');
   for (const reading of readout.readings) {
     if (reading.belief === null) continue;
     const own = overWordings(reading.byWording);
     if (own.p0 !== reading.belief.p0 || own.error !== reading.belief.error)
-      fail('a belief is not the mean over its wordings');
+      fail('a belief is not the mean of its measurements');
   }
 }
 
@@ -408,7 +404,7 @@ function checkReader(
   reader: Reader | null,
   { policyId, beliefSystem, readings }: BeliefsRecord['readout'],
 ): void {
-  if (reader === null) fail('it names a reader that there is none of');
+  if (reader === null) fail('it names an unknown reader');
   const kind = (source: string): string => (source === 'self' ? 'judge' : source);
   const isOther = readings.some(
     ({ belief }) => belief !== null && kind(belief.source) !== kind(reader.source),
@@ -418,7 +414,7 @@ function checkReader(
     beliefSystem !== reader.beliefSystem ||
     (reader.source !== 'stated' && policyId !== reader.policy.id)
   )
-    fail('its beliefs are of another reader than it names');
+    fail('its beliefs do not belong to the reader that it names');
 }
 
 /**
@@ -444,13 +440,13 @@ function checkMeasurements(
     counts.size > 1 ||
     (most !== undefined && [...counts].some((count) => (isExact ? count !== most : count > most)))
   )
-    fail('a belief is of another number of measurements than its reader makes');
+    fail('a belief has a different number of measurements than its reader makes');
 }
 
 /** Worlds that need nobody else are looked at again. */
 function checkObservations(record: RecordOf<'observations'>, state: TruthState): void {
   const trajectory = state.trajectory(record.trajectoryId);
-  if (trajectory === undefined) fail('it looks at the world of a trajectory that is not there');
+  if (trajectory === undefined) fail('it observes the world of a missing trajectory');
   if (record.investigator !== LOCAL_WORLDS.id) return;
   const own = observed(state.problem(trajectory.problemId)!)?.observations ?? [];
   if (
@@ -459,15 +455,15 @@ function checkObservations(record: RecordOf<'observations'>, state: TruthState):
       record,
     )
   )
-    fail('it observed what did not come about');
+    fail('its observations are not what happened');
 }
 
 function checkForecasts(record: RecordOf<'forecasts'>, state: TruthState): void {
   const seen = state.observations(record.trajectoryId);
   if (seen === null || digestOfRecord(seen) !== record.observations)
-    fail('it forecasts other observations than there are');
+    fail('it forecasts observations that are not recorded');
   if (record.forecasts.length + record.unmeasured.length !== seen.observations.length)
-    fail('it has not a forecast of each outcome');
+    fail('it lacks a forecast of an outcome');
 }
 
 /** What a rater can have said. */
@@ -482,23 +478,22 @@ function checkRating({ strategy, score, error, gradings, failed }: RecordOf<'rat
     // trials that nobody could be asked about fail, too
     const isNone = gradings === 0 || without >= asked.trials;
     if (gradings > asked.trials || (score === null) !== isNone)
-      fail('it has a rating that no trial came to, or none where one did');
+      fail('its rating does not fit its trials');
     return;
   }
-  if ((score === null) !== without >= gradings)
-    fail('it has a rating that no grading came to, or none where one did');
+  if ((score === null) !== without >= gradings) fail('its rating does not fit its gradings');
   const isOnce =
     asked.name === 'grader' || (asked.name === 'qualitative-judge' && asked.order !== 'permuted');
   const rounds = asked.name === 'qualitative-judge' ? asked.rounds : 1;
   if (isOnce ? gradings !== rounds : gradings === 0 || gradings % rounds !== 0)
-    fail('it has not as many gradings as its strategy asks for');
+    fail('it has a different number of gradings than its strategy requires');
 }
 
 /** The record that a new one takes the place of, by its digest. */
 function checkReplaced(record: TruthRecord, state: TruthState): void {
   if (!('replaces' in record)) return;
   if (record.replaces !== replacing(state, record).replaces)
-    fail('it names another record than the one that it takes the place of');
+    fail('it names the wrong record as the one it replaces');
 }
 
 /** Codes of what a hostile record makes of a parser of ours. */
@@ -513,7 +508,7 @@ function requireIntact({ outcome, disagreement, records, signedRecords }: RunVer
     fail(`the log is ${outcome}: ${disagreement?.reason ?? ''}`);
   if (signedRecords < records)
     throw new NotEnded(
-      `${records - signedRecords} records are not vouched for: the run was interrupted`,
+      `${records - signedRecords} records are not signed: the run was interrupted`,
     );
 }
 
@@ -534,7 +529,7 @@ function judgeRecords(
           start as unknown as Json,
         );
         if (differences.length > 0)
-          fail(`truth.json has other values of ${differences.join(', ')} than the log begins with`);
+          fail(`truth.json and the log differ in ${differences.join(', ')}`);
       }
       const record = readTruthRecord(each);
       if (record === null) continue;
@@ -556,13 +551,11 @@ function judgeRecords(
   const missing = asked.missing(state);
   if (missing > 0)
     throw new NotEnded(
-      `${missing} trajectories or scores that its configuration asks for are not there`,
+      `${missing} trajectories or scores that its configuration requires are missing`,
     );
   const unmeasured = asked.unmeasured(state);
   if (unmeasured > 0)
-    throw new NotEnded(
-      `${unmeasured} beliefs or measurements are not there, but those of other trajectories`,
-    );
+    throw new NotEnded(`${unmeasured} trajectories lack beliefs or measurements that others have`);
 }
 
 /**
@@ -584,7 +577,7 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
     const own = error instanceof Fails || error instanceof NotEnded;
     const known = error instanceof IsoproError && OF_RECORDS.includes(error.code);
     if (error instanceof ZodError)
-      failure = new Fails('its records give no figures that a record can hold');
+      failure = new Fails('its records give figures that no record can hold');
     else if (own || known) failure = error as Error;
     else throw error;
   }

@@ -107,7 +107,7 @@ export async function raterOf(
   if (strategy.name === 'grader') {
     const { kind } = strategy;
     if (kind === 'belief')
-      throw new IsoproError('INVALID_ARGUMENT', 'grader: a stated belief needs no judge');
+      throw new IsoproError('INVALID_ARGUMENT', 'grader: kind belief does not use a judge');
     return async (reasoner, problem, trajectory) => {
       const options = { seed: seedOf(config, id, trajectory.id), isBound };
       const grade = await gradeSafely(() =>

@@ -298,7 +298,7 @@ export function readTruthRecord(record: LogRecord): TruthRecord | null {
   if (known === undefined || known.stream !== record.stream)
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `record ${record.gseq} is of no kind that the stream ${record.stream} has`,
+      `record ${record.gseq} has a kind that does not belong to the stream ${record.stream}`,
     );
   return readRecord<TruthRecord>(known.form as z.ZodType<TruthRecord>, record);
 }

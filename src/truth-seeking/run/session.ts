@@ -84,14 +84,14 @@ export class TruthSession {
       else {
         const begun = begunAs(start, folder); // before anything is written
         if (begun === null && existsSync(paths.log))
-          throw new IsoproError('RUN_DIFFERS', `${folder} holds a run of another kind`, {
-            remedy: 'Give another folder with --out.',
+          throw new IsoproError('RUN_DIFFERS', `${folder} contains a run of another kind`, {
+            remedy: 'Choose another folder with --out.',
           });
       }
       makeRoom(folder);
       const lock = OwnerLock.take(paths.lock);
       if (lock === null)
-        throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
+        throw new IsoproError('LOG_BUSY', `another process is using the run in ${folder}`);
       closers.add(() => lock.release());
       if (start !== null && begunAs(start, folder) === null) {
         for (const [name, file] of domains) await copied(file, path.join(paths.domains, name));
@@ -159,7 +159,7 @@ function makeRoom(folder: string): void {
   } catch (cause) {
     throw new IsoproError(
       'WRITE_FAILED',
-      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
+      `cannot create the run folder ${folder}: ${(cause as Error).message}`,
       { cause },
     );
   }
@@ -172,7 +172,7 @@ function begunAs(start: TruthStart, folder: string): TruthStart | null {
   const differences = jsonDifferences(begun as unknown as Json, start as unknown as Json);
   if (differences.length > 0)
     throw runDiffers(
-      `the run in ${folder} began with other values of ${differences.join(', ')}`,
+      `the run in ${folder} was started with different values of ${differences.join(', ')}`,
       differences,
     );
   return begun;

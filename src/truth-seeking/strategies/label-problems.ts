@@ -100,7 +100,7 @@ async function bothLabels(
   if (isPrefix(forms[0]!, forms[1]!) || isPrefix(forms[1]!, forms[0]!))
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `one option begins with the other: ${JSON.stringify(problems[problem]!.options)}`,
+      `one option is a prefix of the other: ${JSON.stringify(problems[problem]!.options)}`,
     );
   const scores = await reasoner.score(
     [...reasoner.promptIds([...before, asked])],
@@ -110,7 +110,7 @@ async function bothLabels(
   const sums = scores.map((each) => each.reduce((sum, value) => sum + value, 0));
   const all = logSumExp(sums);
   if (!Number.isFinite(all))
-    throw new IsoproError('PROBLEM_INVALID', 'the policy gives neither option any probability');
+    throw new IsoproError('PROBLEM_INVALID', 'the model gives neither option any probability');
   return [sums[0]! - all, sums[1]! - all];
 }
 

@@ -31,7 +31,7 @@ export interface Uplift {
 export function uplift(conditional: readonly number[], base: readonly number[]): Uplift {
   if (conditional.length !== base.length || base.length === 0)
     throw new RangeError(
-      `the same tokens have to be scored twice, got ${conditional.length} and ${base.length}`,
+      `expected equally many scores with and without context, got ${conditional.length} and ${base.length}`,
     );
   const total = sum(conditional) - sum(base);
   return { total, perToken: total / base.length };

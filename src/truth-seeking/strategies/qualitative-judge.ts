@@ -195,7 +195,7 @@ export async function bootstrapExamples(
       if (candidate === undefined)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `bootstrap: ${source.length} candidates are too few for ${sizes.at(-1)} examples`,
+          `bootstrap: ${source.length} candidates are not enough for ${sizes.at(-1)} examples`,
         );
       const { score } = await rate({ ...of, config: { ...config, order } }, candidate, known);
       if (score !== null)

@@ -217,7 +217,7 @@ export function beforeAndAfter(before: TruthRun, after: TruthRun, seed: bigint):
   if (found.length === 0)
     throw new IsoproError(
       'DATA_INVALID',
-      'the runs before and after share no question that was asked alike',
+      'the runs before and after share no question under the same setup',
     );
   return found;
 }

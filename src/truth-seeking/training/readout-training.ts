@@ -218,7 +218,7 @@ export async function* trainOnReadout(
   if (open)
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `nobody knows the answer of ${open.id.slice(0, 12)}: it earns no reward`,
+      `problem ${open.id.slice(0, 12)} has no known answer, so it cannot be rewarded`,
     );
   const sampler = new Sampler(problems, how.seed);
   for (let step = 1; step <= how.steps; step++) {
@@ -236,7 +236,7 @@ export async function* trainOnReadout(
     if (known.length + (failed.counts[NO_SLOPE] ?? 0) < replies * (1 - how.mostFailures))
       throw new IsoproError(
         'NUMERIC_FAILURE',
-        `step ${step}: ${replies - known.length} of ${replies} replies came to no reward`,
+        `step ${step}: ${replies - known.length} of ${replies} replies have no reward`,
         {
           remedy: `Reasons: ${Object.entries(failed.counts)
             .map(([reason, count]) => `${reason} (${count})`)

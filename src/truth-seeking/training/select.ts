@@ -47,10 +47,7 @@ export interface TrainingSelection {
 const known = (id: string, of: (trajectoryId: string) => Selectable | null): Selectable => {
   const found = of(id);
   if (found === null)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `scores: the trajectory ${id.slice(0, 12)} is not there`,
-    );
+    throw new IsoproError('INVALID_ARGUMENT', `scores: unknown trajectory ${id.slice(0, 12)}`);
   return found;
 };
 
@@ -77,10 +74,7 @@ export function selectForTraining(
     return selectTop(eligible, part, direction).map(({ trajectoryId }) => trajectoryId);
   });
   if (chosen.length === 0)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `part ${part}: of so few trajectories nothing is selected`,
-    );
+    throw new IsoproError('INVALID_ARGUMENT', `part ${part}: too few trajectories to select any`);
   const held = new Set(
     validation === 'none'
       ? []

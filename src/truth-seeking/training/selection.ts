@@ -28,7 +28,7 @@ export function ranked<T>(
   if (direction === undefined || !DIRECTIONS.includes(direction))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `direction: which scores are better has to be said: ${DIRECTIONS.join(', ')}`,
+      `direction: state which scores are better: ${DIRECTIONS.join(', ')}`,
     );
   const badness = (score: number): number =>
     direction === 'lower' ? score : direction === 'higher' ? -score : Math.abs(score);

@@ -71,7 +71,7 @@ export class TrainingFolder {
     this.#file = path.join(folder, 'training.json');
     const lock = OwnerLock.take(path.join(folder, 'lock.sqlite'));
     if (lock === null)
-      throw new IsoproError('LOG_BUSY', `another process is at work on the training in ${folder}`);
+      throw new IsoproError('LOG_BUSY', `another process is using the training in ${folder}`);
     this.#lock = lock;
     this.#record = { format: FORMAT, start, steps: [], state: null, adapter: null };
     if (!existsSync(this.#file)) return;
@@ -84,7 +84,7 @@ export class TrainingFolder {
     const differences = jsonDifferences(found.data.start, start);
     if (differences.length > 0)
       throw runDiffers(
-        `the training in ${folder} began with other values of ${differences.join(', ')}`,
+        `the training in ${folder} was started with different values of ${differences.join(', ')}`,
         differences,
       );
     this.#record = found.data;
@@ -194,9 +194,10 @@ export async function trainInFolder(
   if (steps.every(({ replies, failed }) => replies === failed[NO_SLOPE]))
     throw new IsoproError(
       'NUMERIC_FAILURE',
-      'in no step did beliefs vary by more than the wording of the probe: there is no slope to train by',
+      'beliefs never varied by more than the probe wording, so there is no slope to train on',
       {
-        remedy: 'Ask more questions a step (--questions), of domains that the model tells apart.',
+        remedy:
+          "Ask more questions per step (--questions), from domains where the model's beliefs differ.",
       },
     );
   await trainer.exportAdapter(folder.adapter);
