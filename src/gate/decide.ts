@@ -1,6 +1,6 @@
 /**
- * Whether a version takes another's place: one pure function of who they are, what was measured,
- * and what was asked for beforehand.
+ * Decides whether a challenger replaces the incumbent: a pure function of the two versions, the
+ * evidence and the terms that were fixed beforehand.
  */
 import { z } from 'zod';
 import { heldGuard, superiority } from './means.js';
@@ -32,7 +32,7 @@ export interface GateEvidence {
    * counts.
    */
   readonly attempt: number;
-  /** Of both versions, on problems that no earlier gate has used. */
+  /** Trials of both versions, on problems that no earlier gate has used. */
   readonly trials: readonly TrialInput[];
   /** By the name of a guard, its trials. */
   readonly guards?: Readonly<Record<string, readonly TrialInput[]>>;
@@ -50,7 +50,7 @@ export interface GateDecision {
   /** Why, in sentences. */
   readonly reasons: readonly string[];
   readonly attempt: number;
-  /** What this attempt has spent, whatever the decision. */
+  /** Alpha spent by this attempt, whatever the decision. */
   readonly alpha: number;
   /** Problems, and pairs of samples on them, that the target counts. */
   readonly blocks: number;
@@ -87,11 +87,10 @@ function target(blocks: readonly Block[], terms: GateTerms, alpha: number): Outc
 }
 
 /**
- * Decides about a challenger. The same arguments give the same answer; nothing is read or written,
- * and asking again after every trial is free under the default policy. What the decisions promise:
- * docs/gate.md.
+ * Decides about a challenger. The function is pure: equal arguments give equal answers. Under the
+ * default terms it may be called after every trial. docs/gate.md says what the decisions promise.
  * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID where an argument has another
- * form; evidence of the right form that contradicts itself is the decision `invalid`
+ *   form; evidence of the right form that contradicts itself is the decision `invalid`
  */
 export function decide(
   challenger: Version,
@@ -114,7 +113,7 @@ export function decide(
   const undecided = (decision: Decision, reasons: readonly string[]): GateDecision => ({
     ...{ decision, reasons, ...of, ...counts, statistic: null, guards: [] },
   });
-  /** What of guards' trials is wrong, each with its guard's name. */
+  /** Faults or errors of the guards' trials, each with the name of its guard. */
   const ofGuards = (what: 'faults' | 'errors'): string[] =>
     guarded.flatMap(({ guard, pairing: own }) =>
       own[what].map((each) => `guard ${guard.name}: ${each}`),

@@ -45,10 +45,10 @@ export const fixedBet = (fraction: number): Bets => ({
 });
 
 /**
- * Gauss and Legendre's nodes on [0, 1]: the uniform mixture over all fractions. As their weights
- * are positive and add up to 1, the sum is an e-process in its own right, not an approximation of
- * one; up to 255 differences it also equals the integral, because a product of n terms 1 + fraction
- * × difference is a polynomial of degree n, which 128 nodes integrate exactly up to degree 255.
+ * Gauss-Legendre nodes on [0, 1]: the uniform mixture over all fractions. Their weights are
+ * positive and add up to 1, so the sum is an e-process itself, not an approximation of one. Up to
+ * 255 differences it also equals the integral, because a product of n terms 1 + fraction ×
+ * difference is a polynomial of degree n, which 128 nodes integrate exactly up to degree 255.
  */
 export const uniformBets = (): Bets => (uniform ??= gaussLegendre(128));
 /** Made at the first use: most commands decide nothing. */
@@ -131,8 +131,8 @@ export class RestartingProcess {
   readonly #values: Float64Array;
   readonly #logs: Float64Array;
   /**
-   * e^-`#logs`, by which what begins to bet is measured. It may vanish beside a fortune, never grow
-   * beyond what waited.
+   * e^-`#logs`, the scale of wealth that starts to bet. It may underflow next to a large wealth,
+   * and never exceeds the waiting wealth.
    */
   readonly #scales: Float64Array;
   #count = 0;
@@ -175,7 +175,7 @@ function requireDifference(difference: number): void {
     throw new RangeError(`a difference must be in [-1, 1], got ${difference}`);
 }
 
-/** Of which at least one is finite. */
+/** ln(e^a + e^b), where at least one of the two is finite. */
 function logAdd(a: number, b: number): number {
   const [large, small] = a > b ? [a, b] : [b, a];
   return large + Math.log1p(Math.exp(small - large));

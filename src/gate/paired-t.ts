@@ -14,10 +14,10 @@ import { twoSidedThreshold } from './spending.js';
 import type { Outcome } from './outcome.js';
 import { differenceOf, type Block, type Lane } from './trials.js';
 
-/** Below, the t quantile's square leaves the doubles; nobody has so much evidence. */
+/** Smallest level: below it the square of the t quantile overflows a double. */
 const SMALLEST_LEVEL = 1e-100;
 
-/** Quantiles by what they are of: a gate asks for the same few at every look. */
+/** Quantiles by key: a gate asks for the same few at every look. */
 const quantiles = new Map<string, number>();
 const KEPT = 1024;
 

@@ -1,6 +1,6 @@
 /**
- * Whether the version in use has become worse than the one before: an e-process that is always on,
- * in the order of time.
+ * Detects that the version in use is worse than the previous one, with an e-process over trials in
+ * the order of time.
  */
 import { z } from 'zod';
 import type { Version } from './decide.js';
@@ -24,7 +24,7 @@ export interface RollbackDecision {
   /** Problems that count, and where among them the evidence was there first (from 1), or null. */
   readonly blocks: number;
   readonly at: number | null;
-  /** ln of the largest e-value so far, and of what it is held against. */
+  /** ln of the largest e-value so far, and its threshold. */
   readonly logE: number;
   readonly logThreshold: number;
   /** Trials that failed through no version's fault; they and their partners do not count. */
@@ -33,9 +33,9 @@ export interface RollbackDecision {
 
 /**
  * Decides about the version in use from trials of it and of the previous version, which answers the
- * same problems in the shadow, in the order of time. Once `rollback`, more trials do not change it.
- * Unlike a gate it goes on where a trial failed: a machine that is in trouble may not switch the
- * alarm off.
+ * same problems in the shadow, in the order of time. Once the decision is `rollback`, more trials
+ * do not change it. Unlike a gate it continues after a failed trial, because a faulty machine must
+ * not switch the alarm off.
  * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID
  */
 export function decideRollback(

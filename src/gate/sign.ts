@@ -1,6 +1,6 @@
 /**
- * The sign e-process over a fixed number of blocks: every win doubles the evidence, one block that
- * is no win ends it.
+ * Sign e-process over a fixed number of blocks: every win doubles the evidence, and one block
+ * without a win ends it.
  */
 import type { Outcome } from './outcome.js';
 import type { SignTerms } from './terms.js';
@@ -29,9 +29,9 @@ function sum(values: readonly Decimal[]): Decimal {
 }
 
 /**
- * Whether the challenger's scores of a block reach the incumbent's and the margin, by their mean:
- * compared exactly as the decimals that they are written as, so that 0.3 reaches 0.2 and 0.1. A tie
- * at the boundary wins.
+ * Returns true if the challenger's mean score of a block reaches the incumbent's plus the margin.
+ * The comparison is exact on the written decimals, so that 0.3 reaches 0.2 + 0.1. A tie at the
+ * boundary wins.
  */
 export function wins({ challenger, incumbent }: Block, margin: number): boolean {
   const asked = decimalOf(margin);

@@ -1,6 +1,6 @@
 /**
- * What a gate asks for before a version takes another's place. A policy is chosen before the
- * evidence is there, and then stays.
+ * Terms of a gate: what a version must show before it replaces another. They are chosen before the
+ * evidence exists and never change.
  */
 import { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
@@ -14,13 +14,13 @@ const count = z.number().int().min(1).max(MOST_PROBLEMS);
 const name = z.string().min(1).max(200);
 
 /**
- * What may not get worse. With a `ceiling`, a trial's score is a cost (seconds, tokens; less is
- * better), counted as at most the ceiling, and the margin is in its unit; otherwise it is a score
- * in [0, 1] and the margin a part of it.
+ * A guard: a figure that must not get worse. With a `ceiling`, a trial's score is a cost (seconds,
+ * tokens; less is better), capped at the ceiling, and the margin has the unit of the cost.
+ * Otherwise it is a score in [0, 1], and the margin is a part of it.
  */
 const guard = z.discriminatedUnion('kind', [
   /**
-   * No problem may come out worse than the incumbent's by more than the margin, on at least so many
+   * No problem may get worse than the incumbent's by more than the margin, on at least `least`
    * problems.
    */
   z.strictObject({
@@ -66,7 +66,7 @@ const eProcess = z
      * attempt only.
      */
     spending: z.enum(['inverse-square', 'once']).default('inverse-square'),
-    /** The mean difference has to be above it; for `score` only. */
+    /** The mean difference must exceed it; for `score` only. */
     minimumEffect: z.number().min(0).lt(1).default(0),
     /** Bet this part of the wealth on every difference, instead of the mixture over all parts. */
     fraction: z.number().gt(0).max(1).optional(),
@@ -128,7 +128,10 @@ export type EProcessTerms = z.output<typeof eProcess>;
 export type SignTerms = z.output<typeof sign>;
 export type PairedTTerms = z.output<typeof pairedT>;
 
-/** Parses what a caller gives. @throws IsoproError with the code given, naming the member */
+/**
+ * Parses a value of the caller.
+ * @throws IsoproError with the code given, naming the member
+ */
 export function parsed<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -144,7 +147,7 @@ export function parsed<Schema extends z.ZodType>(
 }
 
 /**
- * What an attempt may spend, which is spent when it begins and never comes back; 0 where nothing is
+ * Alpha of an attempt, which is spent when the attempt starts and never returned; 0 if nothing is
  * left.
  */
 export function alphaOf(terms: GateTerms, attempt: number): number {

@@ -1,14 +1,11 @@
 /**
- * Trials of two versions on the same problems, brought together in pairs. Nothing is dropped in
- * silence: what fits no pair is a fault.
+ * Pairs trials of two versions on the same problems. Nothing is dropped silently: a trial without a
+ * partner is a fault.
  */
 import { z } from 'zod';
 
 const text = z.string().min(1).max(500);
-/**
- * Numbers of every kind pass here, so that one that is none (NaN) makes evidence invalid instead of
- * being refused as a mistake of form.
- */
+/** Accepts every number, so that NaN makes evidence invalid instead of failing the form check. */
 const anyNumber = z.custom<number>((value) => typeof value === 'number', 'expected a number');
 
 export const trial = z.strictObject({
@@ -16,7 +13,7 @@ export const trial = z.strictObject({
   version: text,
   task: text,
   /**
-   * What the score means: the evaluator's epoch and the verifier's digest. Scores compare only
+   * Meaning of the score: the evaluator's epoch and the verifier's digest. Scores compare only
    * within both.
    */
   epoch: text,
@@ -35,7 +32,7 @@ export const trial = z.strictObject({
    * it in the same guard is a distance.
    */
   signed: z.literal(true).optional(),
-  /** Why there is no score: what ran the trial failed, not the version. */
+  /** Reason why there is no score: the machinery failed, not the version. */
   error: z.string().max(2000).optional(),
 });
 export type TrialInput = z.input<typeof trial>;
@@ -59,7 +56,7 @@ export interface Block {
   /** One value a sample, the n-th of both arms from the same sample. */
   readonly challenger: readonly number[];
   readonly incumbent: readonly number[];
-  /** Of a guard with signed costs. */
+  /** Costs of a guard with signed costs. */
   readonly costs?: {
     readonly challenger: readonly CostSides[];
     readonly incumbent: readonly CostSides[];
@@ -70,7 +67,7 @@ export interface Pairing {
   /** In the order in which their problems first appear. */
   readonly blocks: readonly Block[];
   readonly pairs: number;
-  /** What makes the evidence worth nothing; the first few, and then how many more there are. */
+  /** Reasons why the evidence is invalid: the first few, then the number of the others. */
   readonly faults: readonly string[];
   /** Trials that failed through no version's fault. */
   readonly errors: readonly string[];

@@ -19,7 +19,7 @@ import { intervalOfSum, scoreInterval, type Estimate, type Interval } from './in
 import { SAME, signFlipTest, signSums, type SignSums } from './sign-sums.js';
 
 export interface TierChange {
-  /** Of the tier in the mean; over all tiers they add up to 1. */
+  /** Weight of the tier in the mean; all weights add up to 1. */
   readonly weight: number;
   /** Problems, at least one; of these fail before and pass after, and the other way round. */
   readonly n: number;
@@ -55,13 +55,13 @@ const MOST_UNLIKE = 3;
 
 type Weighed = TierChange & { /** Of each problem, in the mean. */ readonly each: number };
 
-/** What changed, seen from one side. */
+/** The changes, seen from one side. */
 interface Changed {
   readonly sums: SignSums;
   readonly squares: number;
   /** Weight gained less weight lost. */
   readonly difference: number;
-  /** Whether any problem was gained. */
+  /** True if any problem was gained. */
   readonly some: boolean;
   readonly p: number;
 }
@@ -102,7 +102,7 @@ function shares(a: number, b: number): { readonly share: number; readonly weight
   return places.map((share, i) => ({ share, weight: Math.exp(logs[i]! - highest) / total }));
 }
 
-/** Where a function that rises over [low, high] has the value given. */
+/** Argument in [low, high] at which a rising function has the given value. */
 function bisect(rises: (at: number) => number, value: number, low: number, high: number): number {
   for (let i = 0; i < 50; i++) {
     const middle = (low + high) / 2;

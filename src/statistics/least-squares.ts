@@ -135,7 +135,7 @@ export function leastSquares(
 export interface LogisticCoefficient {
   readonly value: number;
   readonly error: number;
-  /** Of its 95 % interval. */
+  /** Half width of the 95 % interval. */
   readonly half: number;
   /** Two-sided, Wald. */
   readonly p: number;

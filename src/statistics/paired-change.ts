@@ -6,7 +6,7 @@ import { SAME, signFlipTest } from './sign-sums.js';
 
 /** Verdicts on one tier's problems, in the order of the set: `p` pass, `f` fail, `n` none. */
 export interface TierVerdicts {
-  /** Of the tier in the mean; over all tiers they add up to 1. */
+  /** Weight of the tier in the mean; all weights add up to 1. */
   readonly weight: number;
   readonly verdicts: string;
 }
@@ -35,7 +35,7 @@ export interface PairedChange {
   readonly effective: number;
 }
 
-/** True where the mean over tiers fell, and that is no accident at the level given. */
+/** True if the mean over tiers fell significantly at the given level. */
 export const isSignificantDrop = (
   { difference, p }: Pick<PairedChange, 'difference' | 'p'>,
   level: number,

@@ -113,7 +113,7 @@ export interface Stratum {
 export interface BootstrapOptions {
   readonly seed: bigint;
   readonly resamples?: number;
-  /** What the values are: fractions in [0, 1], or differences between such. */
+  /** Kind of the values: fractions in [0, 1], or differences between fractions. */
   readonly of: 'fractions' | 'differences';
 }
 

@@ -53,7 +53,10 @@ function requireTail(tail: number): void {
     throw new RangeError(`an upper tail must be in (0, 0.5], got ${tail}`);
 }
 
-/** Where a tail that falls from 1/2 to 0 has the value given, to the last bit that tells. */
+/**
+ * Argument at which a tail that falls from 1/2 to 0 has the given value, to the last significant
+ * bit.
+ */
 function bisect(tail: (at: number) => number, value: number): number {
   let [low, high] = [0, 1];
   while (tail(high) > value && high < Number.MAX_VALUE / 4) [low, high] = [high, 2 * high];

@@ -18,7 +18,7 @@ export const number = (describe: string, value: number) =>
 export const noNumber = (describe: string, defaultDescription?: string) =>
   ({ type: 'number', requiresArg: true, describe, defaultDescription }) as const;
 
-/** As `readCount`, of a flag that need not be given. */
+/** `readCount` for an optional flag. */
 export const readGivenCount = (name: string, value: number | undefined, least: number) =>
   value === undefined ? undefined : readCount(name, value, least);
 

@@ -23,8 +23,8 @@ interface Measuring {
 }
 
 /**
- * Of the first trajectories about questions of two options: each token's log-probability, and what
- * moved the belief.
+ * Measures the first trajectories on two-option questions: the log-probability of each token, and
+ * what moved the belief.
  */
 async function measured(
   { start, state }: TruthRun,

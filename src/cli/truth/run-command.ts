@@ -6,7 +6,7 @@ import { operationCommand, progressScreen, type Screen } from '../operation-comm
 import { truthText } from './screen.js';
 import { terminal } from './terminal.js';
 
-/** Where a person answers, of the rest only downloads are shown. */
+/** Screen of a run: when a person answers, only downloads show progress. */
 function screenOf({ policy }: { readonly policy: string }): Screen {
   const progress = progressScreen();
   if (policy !== 'human') return progress;

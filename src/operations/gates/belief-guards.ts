@@ -62,15 +62,15 @@ const manifest = z.strictObject({
   /** The gate's own, 64 hex digits. */
   seed: sha256,
   /**
-   * What its policy asks for, of those that are measured here; `score`: it is about scores, which
-   * are 1 less the Brier score.
+   * Measurements that its policy requires; `score`: the policy uses scores, which are 1 minus the
+   * Brier score.
    */
   asks: z.array(z.enum([...GUARD_NAMES, 'score'])).min(1),
   challenger: version,
   incumbent: version,
   /** Ids of questions that the seed would draw and another gate has asked: they are passed over. */
   without: z.array(sha256).default([]),
-  /** How slopes become trials. */
+  /** Form in which slopes become trials. */
   slopes: z.enum(SLOPES).default('absolute'),
 });
 type Manifest = z.output<typeof manifest>;
@@ -80,7 +80,7 @@ const files = (folder: string) => ({
   evidence: path.join(folder, 'evidence.json'),
 });
 
-/** Whether a folder holds what `truth guards` made. */
+/** True for a folder that `truth guards` wrote. */
 export const isBeliefGuards = (folder: string): boolean =>
   existsSync(files(folder).manifest) && SIDES.every((side) => isTruthRun(path.join(folder, side)));
 
@@ -97,7 +97,7 @@ function readManifest(folder: string): Manifest {
 export interface BeliefQuestions {
   readonly domain: readonly string[];
   readonly mode: string;
-  /** Of each domain. */
+  /** Number of problems per domain. */
   readonly problems: number;
   readonly maxTokens: number;
 }
@@ -106,7 +106,7 @@ const isOfBeliefs = (name: string): name is GuardName =>
   (GUARD_NAMES as readonly string[]).includes(name);
 
 /**
- * What a policy asks for of what is measured here.
+ * Measurements that a policy requires.
  * @throws IsoproError INVALID_ARGUMENT where it asks in another way, or for nothing
  */
 function asksOf(
@@ -141,9 +141,9 @@ function asksOf(
 }
 
 /**
- * Of both runs: 64 of the gate's 256 bits, as of the problems of its task. Runs whose slopes keep
- * their signs have another seed than those of before, whose guard is the weaker one: which of both
- * a folder holds stands in its signed logs, and not in gate.json alone.
+ * Seed of both runs: 64 of the gate's 256 bits, as for the problems of its task. Runs with signed
+ * slopes have a different seed than earlier runs, whose guard is weaker, so the signed logs prove
+ * which kind a folder holds.
  */
 const seedOf = ({ gate, seed, slopes }: Pick<Manifest, 'gate' | 'seed' | 'slopes'>): bigint =>
   deriveSeed({
@@ -156,8 +156,8 @@ const seedOf = ({ gate, seed, slopes }: Pick<Manifest, 'gate' | 'seed' | 'slopes
 
 const FRAMED: readonly Manifest['asks'][number][] = ['opinion-shift', 'quality-change'];
 /**
- * Questions that the seed draws and that others have asked, drawn again until there is none among
- * them.
+ * Ids of questions that the seed draws and other gates have asked. Questions are drawn until none
+ * of them was asked.
  * @throws IsoproError INVALID_ARGUMENT where so many fresh ones are not to be had
  */
 function askedElsewhere(
@@ -183,7 +183,8 @@ function askedElsewhere(
 }
 
 /**
- * What is scored, which says what is asked: users with opinions only where a guard is about them.
+ * Strategies to score, which determine the questions: users with opinions only if a guard needs
+ * them.
  */
 const evalOf = (asks: Manifest['asks']): string[] =>
   ['accuracy', ...(asks.some((each) => FRAMED.includes(each)) ? ['sycophancy'] : [])].map((each) =>
@@ -305,7 +306,7 @@ async function gateOf(
 }
 
 /**
- * Measures both versions of an open gate, or goes on.
+ * Measures both versions of an open gate, or continues.
  * @throws IsoproError REGISTRY_REFUSED where the gate is not open; INVALID_ARGUMENT for a policy
  *   that asks for nothing of this, or in another way; ADAPTER_MISMATCH, ADAPTER_CORRUPT; of
  *   loadModel and runTruth
@@ -383,7 +384,7 @@ export interface BeliefGuardsJudgement {
   readonly incumbent: TruthJudgement;
 }
 
-/** What of both runs has to be as the gate says. */
+/** Fault of the two runs against the gate; null if there is none. */
 function faultOf(folder: string, of: Manifest): string | null {
   const runs = SIDES.map((side) => readTruthRun(path.join(folder, side)));
   const configs = runs.map(({ start }): Json => {
@@ -417,8 +418,8 @@ function faultOf(folder: string, of: Manifest): string | null {
 }
 
 /**
- * Whether the questions are fresh: none that a gate had asked before this one was opened, and none
- * passed over but for that.
+ * Fault in the choice of questions, null if there is none: no earlier gate may have asked them, and
+ * none may be skipped for another reason.
  */
 async function staleness(
   registry: Registry,
@@ -437,8 +438,8 @@ async function staleness(
 }
 
 /**
- * Derives the trials again: both runs are judged, the seed, both adapters and every cost are held
- * against the gate.
+ * Re-derives the trials: judges both runs and compares the seed, both adapters and every cost with
+ * the gate.
  * @param registry where the gate is looked up
  * @throws IsoproError where the check cannot be made, as judgeTruthRun
  */

@@ -10,13 +10,13 @@ import type { Registry } from '../../registry/registry.js';
 import { measureVersions, problemsUsed, type MeasureOptions } from './measure-versions.js';
 
 export interface CanaryMeasurement extends Observation {
-  /** That both were asked. */
+  /** Number of problems that both versions were asked. */
   readonly problems: number;
 }
 
 /**
- * Stops where the version before was put back. The problems are drawn with the last signed head,
- * which nobody knew when the version was trained.
+ * Measures a canary until the previous version is restored. The problems are drawn with the last
+ * signed head, which was unknown when the version was trained.
  * @throws IsoproError REGISTRY_REFUSED where the name stands for no adapter, or nothing is before
  *   it; as measureVersions, observe
  */

@@ -16,7 +16,7 @@ type Decided = Awaited<ReturnType<typeof decideGate>>;
 export interface GateMeasurement {
   readonly gate: GateState;
   readonly decision: Decided;
-  /** That both were asked. */
+  /** Number of problems that both versions were asked. */
   readonly problems: number;
 }
 
@@ -97,11 +97,10 @@ export function requireMeasurable(
 }
 
 /**
- * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it
- * goes on from the trials that are kept, and asks again where one failed. A policy that is about
- * scores gets the task's.
+ * Measures an open gate and decides it batch by batch. After an interruption it continues from the
+ * kept trials and asks again where one failed. A policy on scores gets the scores of the task.
  * @throws IsoproError REGISTRY_REFUSED where it is not open; GATE_EVIDENCE_INVALID where it was
- * measured in another way before; as measureVersions, decideGate
+ *   measured in another way before; as measureVersions, decideGate
  */
 export async function measureGate(
   registry: Registry,

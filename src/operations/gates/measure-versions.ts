@@ -48,7 +48,7 @@ export interface MeasureOptions {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
-/** Where problems come from. */
+/** Source of the problems. */
 export interface Draw {
   /** 64 hex digits. */
   readonly seed: string;
@@ -78,7 +78,7 @@ export interface MeasuredBatch {
   readonly done: number;
 }
 
-/** Of a run's settings as a record holds them. */
+/** Settings of a run, as a record holds them. */
 const asked = z.object({
   sampling: z.object({ style: z.enum(PROMPT_STYLES), maxTokens: z.int().min(1) }),
 });
@@ -92,13 +92,13 @@ function askedAs({ record: { settings } }: Entry): {
 }
 
 /**
- * A task with few problems may repeat itself; after so many draws for each one wanted there are too
- * few.
+ * Draws per requested problem before a task counts as exhausted, because a small task repeats
+ * itself.
  */
 const DRAWS = 8;
 
 /**
- * Tier by tier in turn, by the seed alone: none of the evaluation sets, and none that was used.
+ * Draws problems tier by tier, by the seed alone, without evaluation problems and used ones.
  * @throws IsoproError INVALID_ARGUMENT where the task cannot make so many
  */
 async function drawProblems(

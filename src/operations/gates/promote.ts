@@ -16,7 +16,7 @@ import { operation, type Context } from '../operation.js';
 import { requestSettings } from '../requests.js';
 import { measureGate, requireMeasurable } from './measure-gate.js';
 
-/** What moved the name; `moved` is null where the gate did not accept. */
+/** Result of a promotion; `moved` is null if the gate did not accept. */
 export interface Promotion {
   /** Null: the name was moved without a gate. */
   readonly gate: number | null;
@@ -25,7 +25,7 @@ export interface Promotion {
   readonly moved: Moved | null;
 }
 
-/** What is told of a gate that begins, to be measured here. */
+/** Notice about a new gate that is measured here. */
 export interface GateNotice extends Pick<GateState, 'gate' | 'attempt' | 'alpha' | 'incumbent'> {
   readonly text: string;
 }
@@ -37,7 +37,7 @@ export const publishedId = z
   .describe('id of a published adapter');
 
 const MOST_PROBLEMS = 100_000;
-/** Of a job whose request names no way. */
+/** Number of problems of a job whose request gives no other way. */
 const JOB_PROBLEMS = 100;
 
 const file = z.string().min(1).optional().meta({ local: true });
@@ -141,7 +141,7 @@ const trialsFile = z.strictObject({
 const trialsIn = (path: string, what: string): GateTrials =>
   checked(trialsFile, readJson(path), what) as unknown as GateTrials;
 
-/** Which of the settings that exclude each other are stated. */
+/** Names of the mutually exclusive settings that are given. */
 const waysOf = ({ open, evidence, problems, force }: Stated): string[] =>
   Object.entries({ open, evidence, problems, force })
     .filter(([, value]) => value !== undefined && value !== false)
@@ -180,11 +180,11 @@ function contradictions(stated: Settings): string[] {
 interface Place {
   readonly slot: Slot;
   readonly alias: string;
-  /** Of the adapter. */
+  /** Id of the adapter. */
   readonly id: string;
 }
 
-/** What an earlier call, which was interrupted, had come to. */
+/** State that an interrupted earlier call reached. */
 function earlier(
   state: RegistryState,
   { slot, alias, id }: Place,
@@ -270,7 +270,9 @@ async function run(asked: Settings, context: Context): Promise<GateState | Promo
   return { gate: gate ?? null, decision, moved };
 }
 
-/** With the problems of a request that names no way to put a champion in use. */
+/**
+ * Adds the default number of problems to a request that gives no other way to promote a champion.
+ */
 const withProblems = (stated: Stated): Stated =>
   stated.gate === undefined &&
   waysOf(stated).length === 0 &&

@@ -121,7 +121,7 @@ const contradictions = ({
     : [`model, adapter and every are only for ${READS_TOKENS}`]),
 ];
 
-/** Scores of the strategy that is asked for: by its name, or as it is written with its options. */
+/** Scores of the requested strategy: by its name, or by its name with options. */
 const ofStrategy = (runs: readonly ScoredRun[], strategy: string | undefined): ScoredRun[] =>
   runs.filter(
     ({ setup }) =>

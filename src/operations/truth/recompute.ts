@@ -1,4 +1,4 @@
-/** What is made again of a run that is there, as it is stated: `trajectories=always`. */
+/** Parts of an existing run to recompute, stated as `trajectories=always`. */
 import { z } from 'zod';
 import {
   RECOMPUTE,
@@ -27,7 +27,7 @@ export const recompute = z
 export const recomputeRules = (stated: readonly string[] = []): Partial<RecomputeRules> =>
   Object.fromEntries(stated.map((pair) => pair.split('=')));
 
-/** How to continue after an interruption: what is always made again starts from its beginning. */
+/** Text on how to continue after an interruption: recomputed parts start from their beginning. */
 export const continuing = (stated: readonly string[] = []): string =>
   stated.some((pair) => /=(?:always|upliftblanket)$/.test(pair))
     ? 'Finished work is kept. The same command recomputes everything; without --recompute it continues.'

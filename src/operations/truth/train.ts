@@ -1,4 +1,4 @@
-/** An adapter that is trained to believe what is true, and what came of it, in one folder. */
+/** Trains an adapter to believe what is true and measures the result, in one folder. */
 import path from 'node:path';
 import { z } from 'zod';
 import { hashFile } from '../../engine/adapter.js';
@@ -38,9 +38,9 @@ import { trainAdapter } from '../train-adapter.js';
 import { tellDownload, tellTruth } from './progress.js';
 
 const DEFAULT_FOLDER = 'runs/truth-training';
-/** Of the steps by the readout: what rollouts are trained with in `run`. */
+/** Learning rate of readout training: the one that `run` trains rollouts with. */
 const READOUT_RATE = 2e-4;
-/** What is measured before and after. */
+/** Strategies measured before and after. */
 const MEASURED = [
   ...['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'],
   ...[
@@ -188,7 +188,7 @@ const loaded = (
     ...given({ matmul: kernels }),
     onDownload: tellDownload(tell, model),
   });
-/** Of what the model does, which a training depends on. */
+/** Settings of the model that a training depends on. */
 const engineOf = ({ info: { threads: used, matmul: kernels } }: Model) => ({
   threads: used,
   ...(kernels === 'own' && { matmul: kernels }),
@@ -205,7 +205,10 @@ const measuredConfig = (asked: Settings, trained: readonly string[]) => ({
   threads: asked.threads,
 });
 
-/** Nothing is measured on what is trained on. @throws IsoproError INVALID_ARGUMENT */
+/**
+ * Requires that the measured questions are not trained on.
+ * @throws IsoproError INVALID_ARGUMENT
+ */
 function requireHeldOut(
   runs: readonly TruthRun[],
   asked: Settings,
@@ -248,7 +251,7 @@ async function measured(
   return { before, after, changes: changesBetween(before, after, BigInt(asked.measureSeed)) };
 }
 
-/** Written beside the adapter, too. */
+/** Writes the result next to the adapter and returns it. */
 async function resultOf<Found extends object>(folder: TrainingFolder, found: Found) {
   const result = {
     folder: folder.folder,
@@ -344,7 +347,7 @@ async function likelihood(
   return resultOf(folder, { ...about, steps: folder.steps, ...found });
 }
 
-/** By what is read of the model after its own reasoning. */
+/** Trains on beliefs read from the model after its own reasoning. */
 async function byReadout(asked: Settings, context: Context): Promise<TruthTraining> {
   const { mode, rank, learningRate = READOUT_RATE } = asked;
   const { reward, steps, questions, group, maxTokens, temperature, trainCutOff } = asked;
@@ -383,7 +386,10 @@ async function byReadout(asked: Settings, context: Context): Promise<TruthTraini
   return resultOf(folder, { problems: problems.length, steps: folder.steps, ...found });
 }
 
-/** What was selected, written, trained and measured; `adapter` where one was trained. */
+/**
+ * Figures of a training: what was selected, written, trained and measured; `adapter` if one was
+ * trained.
+ */
 export interface TruthTraining {
   readonly adapter?: string;
   readonly changes?: readonly FigureChange[];

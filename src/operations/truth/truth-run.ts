@@ -1,4 +1,4 @@
-/** Whether reasoning moves the beliefs of a model towards the truth. */
+/** Measures whether reasoning moves the beliefs of a model towards the truth. */
 import path from 'node:path';
 import { z } from 'zod';
 import { given } from '../../given.js';
@@ -33,7 +33,7 @@ const settings = truthConfig.extend({
 const flags = { order: ['policy', 'model', 'adapter', 'predictor', 'judge'] };
 const DEFAULTS: Readonly<Record<string, unknown>> = settings.parse({});
 
-/** What differs from the defaults. */
+/** Settings that differ from the defaults. */
 const changed = (from: object): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(from).filter(
@@ -76,7 +76,7 @@ export const truthDocument = (
   }),
 });
 
-/** With the file of an adapter that a run or a registry may have. */
+/** Replaces the name of an adapter by its file, which a run or a registry may have. */
 async function withAdapterFile(
   config: TruthConfig,
   registry: string | undefined,
