@@ -1,4 +1,4 @@
-/** A policy that is a person. */
+/** A reasoner that is a person. */
 import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
 import type { Message, Reasoner } from './reasoner.js';

@@ -1,4 +1,4 @@
-/** Whether reasoning moves beliefs towards the truth: what programs use of it. */
+/** Public API of truth-seeking: measures whether reasoning moves beliefs towards the truth. */
 export {
   BELIEF_SOURCES,
   type Belief,

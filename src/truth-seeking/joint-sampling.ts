@@ -1,4 +1,4 @@
-/** Several who reason at once with one policy: their replies are sampled together. */
+/** Samples the replies of several concurrent trajectories of one reasoner together. */
 import { IsoproError } from '../errors.js';
 import type { InferOptions, InferRequest, Message, Reasoner, Reply } from './reasoner.js';
 
@@ -14,9 +14,9 @@ const kindOf = ({ maxTokens, temperature, grammar = '' }: InferOptions): string 
   `${maxTokens} ${temperature} ${grammar}`;
 
 /**
- * Work for each of `count`, by policies that wait for each other: once everybody who is not done
- * waits for a reply, all of them are sampled. What is sampled together so follows from the work
- * alone, and not from who was faster.
+ * Runs `work` `count` times, with reasoners that wait for each other: when all unfinished ones wait
+ * for a reply, their replies are sampled together. The batches follow from the work alone, not from
+ * its timing.
  * @returns in order
  * @throws the first failure in order, once all are done
  */

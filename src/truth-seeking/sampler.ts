@@ -1,4 +1,4 @@
-/** Which problems of a domain are trained on, and in which order they are drawn. */
+/** Split of a domain into train and test, and the order in which problems are drawn. */
 import { hash } from 'node:crypto';
 import { Random } from '../random.js';
 import type { Problem } from './problem.js';

@@ -1,6 +1,6 @@
 /**
- * A policy whose answers a program gives: an oracle for whatever measures policies. Its tokens are
- * code points.
+ * A reasoner with scripted answers: an oracle for code that measures reasoners. Its tokens are code
+ * points.
  */
 import { hash } from 'node:crypto';
 import type { TokenIds } from '../engine/generate-request.js';
@@ -12,8 +12,8 @@ export interface Script {
   /** Default: an empty reply. */
   readonly reply?: (messages: readonly Message[], seed: bigint) => string;
   /**
-   * How probable each answer is at the end of a text, which is read with it; what ends with none of
-   * those named has probability 0. Without it the policy has no log-probabilities.
+   * Probabilities of answers at the end of a text, which includes the answer; an answer that is not
+   * listed has probability 0. Without it the reasoner has no log-probabilities.
    */
   readonly answers?: (text: string) => Readonly<Record<string, number>>;
 }

@@ -17,14 +17,14 @@ export interface Specs<F extends Forms> {
   readonly forms: F;
   /** Options that are left out have their default. @throws IsoproError INVALID_ARGUMENT */
   parse(text: string): Spec<F>;
-  /** With every option written out, so that it means the same where a default is another one. */
+  /** Formats a spec with every option, so that it stays the same when a default changes. */
   format(spec: Spec<F>): string;
 }
 
 /** In lists. */
 const AND = '+';
 
-/** What a text may stand for: itself, a number, yes or no, a list. */
+/** Possible readings of a text: itself, a number, yes or no, a list. */
 const readings = (text: string): unknown[] => [
   text,
   ...(/^-?\d+(\.\d+)?$/.test(text) ? [Number(text)] : []),

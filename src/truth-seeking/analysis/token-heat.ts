@@ -1,4 +1,4 @@
-/** How likely each token of a reasoning was to who says it. */
+/** Log-probability of each token of a reasoning, for the model that wrote it. */
 import { z } from 'zod';
 import { requireCapability, type Reasoner } from '../reasoner.js';
 import type { Trajectory } from '../trajectory.js';
@@ -12,8 +12,8 @@ export const tokenHeatSchema = z.strictObject({
 export type TokenHeat = z.output<typeof tokenHeatSchema>;
 
 /**
- * Of the steps as the belief readout reads them, each tokenised on its own with the blank line
- * after it.
+ * Scores the tokens of the steps as the belief readout reads them, each step tokenised on its own
+ * with the blank line after it.
  * @param pieceOf text of a token
  * @throws IsoproError BACKEND_INCAPABLE; of the policy, CONTEXT_OVERFLOW among them
  */

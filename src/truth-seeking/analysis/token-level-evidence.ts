@@ -1,5 +1,6 @@
 /**
- * Which words of a reasoning moved the belief: the belief is read again after every few of them.
+ * Finds the words of a reasoning that moved the belief, by reading the belief again after every few
+ * words.
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
@@ -24,7 +25,7 @@ export const tokenEvidenceSchema = z.strictObject({
 });
 export type TokenEvidence = z.output<typeof tokenEvidenceSchema>;
 
-/** A belief after so many pieces. */
+/** A belief after a number of pieces. */
 export interface PieceReading {
   readonly pieces: number;
   readonly belief: number;

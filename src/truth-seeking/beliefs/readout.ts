@@ -1,10 +1,10 @@
 /**
- * What a policy believes before the first step of a trajectory and after each, read from its own
- * log-probabilities: nothing is sampled. After a step a probe branches off that asks for the
- * answer; the surface forms of both options are scored as exact token ids after the same prefix
- * ids; the probe is then forgotten. All places of a trajectory are one call, which costs its text
- * once and the probes' own tokens. The wording of a probe has an effect of its own, so there are
- * three, and the spread over them is the belief's error.
+ * Beliefs of a reasoner before the first step of a trajectory and after each step, read from its
+ * log-probabilities without sampling. After a step, a probe branches off and asks for the answer.
+ * The surface forms of both options are scored as exact token ids after the same prefix; then the
+ * probe is discarded. All places of a trajectory take one call, which costs the text once plus the
+ * tokens of the probes. Wordings of a probe have effects of their own, so there are three, and the
+ * spread over them is the error of the belief.
  */
 import { IsoproError } from '../../errors.js';
 import { requireCapability, type BranchTarget, type Message, type Reasoner } from '../reasoner.js';
@@ -13,10 +13,7 @@ import { requireAbout, type Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, readBelief, type Belief, type BeliefPath } from './belief.js';
 
 export const BELIEF_SYSTEMS = ['keep', 'drop'] as const;
-/**
- * Whether the system messages of the trajectory stand before the probe, or are left out of what the
- * policy reads.
- */
+/** Whether system messages of the trajectory are kept before the probe or dropped. */
 export type BeliefSystem = (typeof BELIEF_SYSTEMS)[number];
 
 /** Each names both options, in an order. */
@@ -44,7 +41,7 @@ export const UNREADABLE = [
 ] as const;
 export type UnreadableReason = (typeof UNREADABLE)[number];
 
-/** A belief, or why there is none. */
+/** A belief, or the reason why it cannot be read. */
 export type ReadBelief =
   | { readonly belief: Belief; readonly byWording: readonly number[]; readonly reason?: undefined }
   | { readonly belief: null; readonly reason: UnreadableReason };
@@ -52,22 +49,19 @@ export type ReadBelief =
 export interface Readout {
   readonly trajectoryId: string;
   readonly problemId: string;
-  /** Who was asked; it need not be who reasoned. */
+  /** Id of the model that was read; it may differ from the reasoner. */
   readonly policyId: string;
   readonly beliefSystem: BeliefSystem;
   /** Before the first step, and after each. */
   readonly readings: readonly ReadBelief[];
   readonly tokens: {
-    /** Of what stands before the last probe, which is evaluated once. */
+    /** Tokens before the last probe, evaluated once. */
     readonly prefix: number;
-    /**
-     * Of these, those behind the place where the text parts from the one that was reasoned in: none
-     * where nothing is dropped.
-     */
+    /** Prefix tokens after the first difference from the reasoned text; 0 if nothing is dropped. */
     readonly reread: number;
-    /** Of the probes with the forms after them, as they were handed to the policy. */
+    /** Tokens of the probes and the forms after them, as submitted. */
     readonly probes: number;
-    /** Of replies, where beliefs were said. */
+    /** Sampled tokens, for stated beliefs. */
     readonly sampled?: number;
   };
 }
@@ -75,8 +69,8 @@ export interface Readout {
 const unreadable = (reason: UnreadableReason): ReadBelief => ({ belief: null, reason });
 
 /**
- * How an option may be written: as it is given, in lower and upper case, with a capital; each with
- * and without a space before it.
+ * Surface forms of an option: as given, in lower case, in upper case, capitalised; each with and
+ * without a leading space.
  */
 function surfaceForms(option: string): string[] {
   const given = option.trim();
@@ -102,8 +96,8 @@ const beginsWith = (ids: ArrayLike<number>, start: ArrayLike<number>): boolean =
   start.length <= ids.length && Array.from(start).every((id, i) => ids[i] === id);
 
 /**
- * Without those that another begins: whoever says the longer has said the shorter, which is to
- * count once.
+ * Forms of which no other is a prefix: a longer form contains the shorter one, which must count
+ * once.
  */
 function distinct(forms: readonly number[][]): number[][] {
   return forms.filter(
@@ -131,9 +125,9 @@ function tokenForms(
 }
 
 /**
- * Each step is tokenised on its own, with the blank line after it, so that what stands before a
- * probe begins with what stood before the one of the step before. The options are exchanged in the
- * probe alone, after all that the policy has read so far.
+ * Reads the beliefs of a trajectory. Each step is tokenised on its own, with the blank line after
+ * it, so that the text before a probe starts with the text before the previous probe. Options are
+ * swapped in the probe only, after everything that was read.
  * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; INVALID_ARGUMENT
  *   where the trajectory is of another problem or there is no wording; of the policy, but for
  *   CONTEXT_OVERFLOW, which is a reason
@@ -186,9 +180,9 @@ export async function readBeliefs(
 
 interface WhatIsRead {
   readonly trunk: number[];
-  /** How many of its tokens stand before the first step, and after each. */
+  /** Number of tokens before the first step, and after each. */
   readonly places: number[];
-  /** How many of its tokens stand at the beginning of the trajectory with all its messages. */
+  /** Number of tokens shared with the beginning of the full trajectory. */
   readonly common: number;
 }
 
@@ -210,8 +204,8 @@ function whatIsRead(
 }
 
 /**
- * One call: what stands before the last probe is evaluated once for all places, wordings, orders
- * and forms.
+ * Scores all targets in one call: the text before the last probe is evaluated once for all places,
+ * wordings, orders and forms.
  * @returns those of each target at the first place, at the second, and so on, as far as the
  *   policy's context reaches
  */
@@ -265,8 +259,8 @@ function readingOf(
 }
 
 /**
- * What strategies score; the reason of the first reading that failed where one did, since a path
- * with a hole has other steps.
+ * Belief path that strategies score; or the first reason why a reading failed, because a path with
+ * a gap has other steps.
  */
 export function beliefPath<Reason extends string>({
   trajectoryId,

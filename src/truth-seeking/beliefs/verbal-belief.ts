@@ -16,7 +16,7 @@ import { requireAbout, type Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, type Belief, type BeliefSource } from './belief.js';
 import type { BeliefSystem } from './readout.js';
 
-/** `policy`: how probable whoever reasons holds it there. `own`: how probable the judge does. */
+/** `policy`: the belief of the reasoner at that place. `own`: the belief of the judge. */
 export const STANDPOINTS = ['policy', 'own'] as const;
 export type Standpoint = (typeof STANDPOINTS)[number];
 
@@ -30,12 +30,12 @@ export interface AskedOptions {
   /** Default: policy. */
   readonly standpoint?: Standpoint;
   /**
-   * Whether the system messages of the trajectory stand before the judge's question. Default: drop.
+   * Whether to keep system messages of the trajectory before the judge's question. Default: drop.
    */
   readonly beliefSystem?: BeliefSystem;
-  /** Of each reply. Default 512. */
+  /** Max tokens of each reply. Default 512. */
   readonly maxTokens?: number;
-  /** Default 0.25; at 0 all measurements of one order are the same, and the noise is none. */
+  /** Default 0.25; at 0 all measurements of one order are equal and show no noise. */
   readonly temperature?: number;
   readonly signal?: AbortSignal;
 }
@@ -54,7 +54,7 @@ export type AskedReading =
 export interface AskedReadout {
   readonly trajectoryId: string;
   readonly problemId: string;
-  /** Who was asked. */
+  /** Id of the model that was asked. */
   readonly policyId: string;
   readonly source: Exclude<BeliefSource, 'logprob'>;
   /** Before the first step, and after each. */
@@ -95,7 +95,7 @@ function question(
   );
 }
 
-/** What a reply ends with: as many probabilities as are asked for. */
+/** Probabilities at the end of a reply; exactly `count` are expected. */
 function beliefsIn(text: string, count: number): readonly number[] | AskedFailure {
   const opened = text.lastIndexOf(OPENING);
   if (opened < 0) return 'no belief';
@@ -139,8 +139,8 @@ function noiseOf(readings: readonly AskedReading[]): number | null {
 }
 
 /**
- * One reply says the beliefs at all places. It is `self` where the judge is the policy that
- * reasoned.
+ * Asks for the beliefs at all places in one reply. The source is `self` if the judge is the
+ * reasoner.
  * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem or there are no
  *   measurements; of the policy, CONTEXT_OVERFLOW among them
  */

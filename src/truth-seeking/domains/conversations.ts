@@ -1,4 +1,4 @@
-/** What people have asked a chat program, from JSON lines of the user as WildChat has them. */
+/** Imports questions to a chat program from JSON lines in the format of WildChat. */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
 import { openProblem, type OpenProblem } from '../problem.js';
@@ -16,9 +16,7 @@ const row = z.object({
 });
 
 const options = importOptions.extend({
-  /**
-   * Conversations in another language are left out, and those that do not say; without it none is.
-   */
+  /** Skips conversations in another or an unstated language; without it none is skipped. */
   language: z.string().trim().min(1).optional(),
 });
 export type ConversationOptions = z.input<typeof options>;

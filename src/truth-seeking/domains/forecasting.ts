@@ -10,7 +10,7 @@ const when = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 const row = z.object({
   question: z.string().trim().min(1),
   options: z.tuple([z.string().trim().min(1), z.string().trim().min(1)]).default(['Yes', 'No']),
-  /** One of the options, as it stands there. */
+  /** The option that came true, as written in the options. */
   resolution: z.string().trim(),
   /** When it was settled; a date is the beginning of that day in UTC. */
   endTime: when,
@@ -20,9 +20,7 @@ export interface Forecasts {
   readonly problems: readonly BinaryProblem[];
   /** Lines that are sound but not asked: settled by the cutoff, or asked before. */
   readonly skipped: Skipped;
-  /**
-   * Part of the problems whose first option came true; whoever always says so is right that often.
-   */
+  /** Part of the problems whose first option came true: the accuracy of always choosing it. */
   readonly firstOptionShare: number;
 }
 

@@ -1,4 +1,4 @@
-/** What an importer makes of a user's file. */
+/** Results of importers of user files. */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import type { BinaryProblem, Problem } from '../problem.js';

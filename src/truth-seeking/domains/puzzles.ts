@@ -1,7 +1,4 @@
-/**
- * Puzzles with an answer that comes to mind at once and is wrong, and one that takes a calculation
- * and is right.
- */
+/** Puzzles with an obvious answer that is wrong and a calculated answer that is right. */
 import { binaryProblem } from '../problem.js';
 import type { WrittenDomain } from './domain.js';
 import { tableRows } from './table-rows.js';

@@ -1,4 +1,4 @@
-/** Rows of a table in text, `|` between the cells; an indented line continues the row above it. */
+/** Rows of a text table with `|` between cells; an indented line continues the row above it. */
 export const tableRows = <Row extends readonly (string | undefined)[]>(table: string): Row[] =>
   table
     .trim()

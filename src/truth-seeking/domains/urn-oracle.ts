@@ -1,7 +1,7 @@
 /**
- * What the martingale's slope and its correction are worth, on reasoners whose slope is known: an
- * exact Bayesian, a stubborn one and one that over-corrects are read through probes without noise
- * and with it, many times over.
+ * Tests the martingale's slope and its noise correction on reasoners with a known slope: an exact
+ * Bayesian, a stubborn one and an over-correcting one, read many times through probes with and
+ * without noise.
  */
 import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
@@ -19,11 +19,11 @@ import { probabilityOf, type Colour, type Urns } from './urns.js';
 
 /** Standard deviations of what a measurement adds to a belief. */
 export interface ProbeNoise {
-  /** One number a wording, the same everywhere. */
+  /** One number per wording, the same everywhere. */
   readonly offset: number;
-  /** One a wording and trajectory, the same at all its places. */
+  /** One number per wording and trajectory, the same at all places. */
   readonly lasting: number;
-  /** One a wording and place. */
+  /** One number per wording and place. */
   readonly fresh: number;
 }
 
@@ -37,19 +37,19 @@ export interface OracleStudy {
   readonly trajectories: number;
   readonly wordings: number;
   readonly noise: ProbeNoise;
-  /** How often all of it is drawn. */
+  /** Number of repetitions. */
   readonly samples: number;
   readonly seed: bigint;
 }
 
-/** How an estimate did over the samples. */
+/** Performance of an estimate over the samples. */
 export interface Estimator {
   readonly mean: number;
   /** Standard error of that mean. */
   readonly error: number;
-  /** Part of the 95 % intervals that hold the true slope, of those that are bounded. */
+  /** Part of the bounded 95 % intervals that contain the true slope. */
   readonly coverage: number | null;
-  /** Part of the samples whose interval does not hold 0. */
+  /** Part of the samples whose interval excludes 0. */
   readonly detected: number;
   /** Samples without a bounded interval. */
   readonly unbounded: number;
@@ -250,6 +250,6 @@ export async function* urnOracleStudies(
         };
 }
 
-/** How many `urnOracleStudies` yields. */
+/** Number of findings of `urnOracleStudies`. */
 export const oracleStudyCount = ({ reasoners, trajectories, noise }: OracleSettings): number =>
   reasoners.length * trajectories.length * Object.keys(noises(noise)).length;

@@ -20,10 +20,10 @@ import { readDiscussions, readOpinions } from './opinions.js';
 import { PEER_REVIEW_PARTS, readPeerReviews } from './peer-reviews.js';
 
 const FORMAT = 'isopro.truth-domain.v1';
-/** How the file of a domain ends: it tells one from a domain that comes with the package. */
+/** Ending of domain files, which distinguishes them from built-in domains. */
 const ENDING = '.json';
 
-/** What of it an importer takes says its own schema. */
+/** Options of all importers; each importer checks its own. */
 export const ownImport = importOptions.extend({
   cutoff: z.string().optional(),
   venue: z.string().optional(),
@@ -75,13 +75,13 @@ export const IMPORTERS = {
 export type ImportKind = keyof typeof IMPORTERS;
 export const IMPORT_KINDS = Object.keys(IMPORTERS) as [ImportKind, ...ImportKind[]];
 
-/** Whether a name is that of a file. */
+/** True if a domain name is a file. */
 export const isOwnDomain = (name: string): boolean => name.endsWith(ENDING);
 
 /** A file by its name, whichever system wrote its path. */
 export const fileName = (file: string): string => file.split(/[/\\]/).at(-1)!;
 
-/** What a run calls it: the folder that it lies in is nobody's business. */
+/** Name of a domain in a run, without folders. */
 export const domainId = (name: string): string => (isOwnDomain(name) ? fileName(name) : name);
 
 export interface Importing extends Found {
@@ -197,7 +197,7 @@ export function readOwnDomain(name: string): WrittenDomain {
   return importedDomain(domainId(name), found.data.what, problems);
 }
 
-/** Domains by what a run calls them: those of the package, and those of files. */
+/** Domains by their names in a run: built-in ones and files. */
 export class Domains {
   readonly #own: ReadonlyMap<string, WrittenDomain>;
   readonly #files: ReadonlyMap<string, string>;

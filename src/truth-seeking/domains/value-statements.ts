@@ -1,4 +1,4 @@
-/** Statements about what is good, to which nobody knows a right answer. */
+/** Value statements without a right answer. */
 import { binaryProblem } from '../problem.js';
 import type { WrittenDomain } from './domain.js';
 

@@ -17,7 +17,7 @@ import {
 } from './belief-grader.js';
 
 type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & {
-  /** Whether replies are bound to the form that they are read in. Default: false. */
+  /** Whether to bind replies to their format by a grammar. Default: false. */
   readonly isBound?: boolean;
 };
 
@@ -44,8 +44,8 @@ export const modelBeliefGrader =
   };
 
 /**
- * Who reasoned says what it came to believe, after its last word: bound to the form, so that
- * whoever cannot keep to one is graded, too.
+ * Asks the reasoner for its final belief after its last word. The reply is bound to the format, so
+ * that models that cannot follow it are graded too.
  */
 export async function askedBelief(
   reasoner: Reasoner,
@@ -74,9 +74,7 @@ async function rated(judge: Reasoner, content: string, options: Asking): Promise
 const reference = (problem: Problem): string | null =>
   problem.kind === 'open' ? problem.reference : null;
 
-/**
- * A rating from 0 to 1 by what an instruction asks for, beside the reference where there is one.
- */
+/** Rates from 0 to 1 by an instruction, with the reference answer if there is one. */
 export const modelGrader =
   (judge: Reasoner, instruction: string, options: Asking = {}): Grader =>
   (text, problem) => {

@@ -28,17 +28,17 @@ import {
 export interface ReasonOptions {
   /** Text of the system's message; null for none. */
   readonly system: string | null;
-  /** Whether a belief is to be stated at the end. Default: false. */
+  /** Whether to ask for a stated belief at the end. Default: false. */
   readonly stated?: boolean;
-  /** Of the whole trajectory: every draw follows from it. */
+  /** Seed of the trajectory; every draw follows from it. */
   readonly seed: bigint;
-  /** Of each reply. Default 256. */
+  /** Max tokens of each reply. Default 256. */
   readonly maxTokens?: number;
   /** Default 0.25. */
   readonly temperature?: number;
   /** Problems that bootstrap-interview may ask first, by where it takes them from. */
   readonly questions?: Readonly<Partial<Record<QuestionSource, readonly Problem[]>>>;
-  /** Who writes the questions of bootstrap-interview. Default: the policy itself. */
+  /** Writer of the questions of bootstrap-interview. Default: the reasoner itself. */
   readonly generator?: Reasoner;
   readonly signal?: AbortSignal;
 }
@@ -104,7 +104,7 @@ export function paragraphSteps(text: string, most: number): string[] {
   return all.length <= most ? all : [...all.slice(0, most - 1), all.slice(most - 1).join('\n\n')];
 }
 
-/** How often a short reply is asked to go on. */
+/** Maximum number of continuations of a short reply. */
 const CONTINUATIONS = 8;
 
 async function withLength(
@@ -132,7 +132,10 @@ async function withLength(
   return own(steps);
 }
 
-/** Who speaks first follows from the seed, so that no option has the last word more often. */
+/**
+ * Side of a turn. The first speaker follows from the seed, so that no option has the last word more
+ * often.
+ */
 const sideOfTurn = (problem: Problem, seed: bigint, turn: number): string =>
   sidesOf(problem)[Number((seed + BigInt(turn)) % 2n)]!;
 
@@ -151,14 +154,14 @@ async function debate(
   return own(said);
 }
 
-/** The question stands in each turn of the conversation as a question of its own. */
+/** Questions and answers as turns of a conversation. */
 const asTurns = (answered: readonly Answered[]): Message[] =>
   answered.flatMap(({ question, answer }): Message[] => [
     { role: 'user', content: question },
     { role: 'assistant', content: answer },
   ]);
 
-/** What stands before the main question, system message first. */
+/** Prompt with an interview before the main question, system message first. */
 const interviewed = (prompt: readonly Message[], answered: readonly Answered[]): Message[] => [
   ...prompt.slice(0, -1),
   ...asTurns(answered),
@@ -234,9 +237,9 @@ async function stepsOf(
 }
 
 /**
- * The same policy, problem, mode and options give the same trajectory. The questions that an
- * interview asks first stand in its context before the main one, and in the trajectory after it, as
- * steps that nobody is trained on.
+ * Lets a reasoner reason about a problem. Equal arguments give equal trajectories. The questions of
+ * an interview precede the main one in its context, and follow it in the trajectory as steps that
+ * are not trained on.
  * @throws IsoproError INVALID_ARGUMENT where a mode has no questions to ask; of the policy,
  *   CONTEXT_OVERFLOW among them
  */
@@ -263,15 +266,15 @@ export async function reason(
   };
 }
 
-/** What a policy is trained on: what it was asked, and what it said. */
+/** A training sample: the messages before and the reply. */
 export interface TrainingSample {
   readonly history: readonly Message[];
   readonly output: string;
 }
 
 /**
- * Of the trainable steps alone: a reply with what stood before it, each turn of a debate with the
- * turns before.
+ * Training samples of a trajectory: a reply with the messages before it, or each turn of a debate
+ * with the earlier turns.
  */
 export function trainingSamples(
   { modeId, seed, prompt, steps }: Trajectory,

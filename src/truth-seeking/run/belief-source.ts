@@ -19,7 +19,7 @@ export type Believer = (
 ) => Promise<RecordedReadout>;
 
 /**
- * Whoever has log-probabilities, the one that reasons first.
+ * Model to read beliefs from: the reasoner if it has log-probabilities, else the predictor.
  * @throws IsoproError BACKEND_INCAPABLE where nobody has
  */
 export function readerOf({ evaluated, predictor }: TruthReasoners): NamedReasoner {
@@ -28,17 +28,11 @@ export function readerOf({ evaluated, predictor }: TruthReasoners): NamedReasone
   return evaluated;
 }
 
-/**
- * Whoever judges: the judge that is named, else another model that is there, else the one that
- * reasons.
- */
+/** Judge of a run: the named judge, else another model, else the reasoner. */
 export const judgeOf = ({ evaluated, predictor, judge }: TruthReasoners): NamedReasoner =>
   judge ?? predictor ?? evaluated;
 
-/**
- * Whoever is asked by a strategy that rates: what somebody believes is asked of whoever reasons
- * here.
- */
+/** Model that a rating strategy asks: the reasoner for its own belief, else the judge. */
 export const raterFor = (strategy: Strategy, policies: TruthReasoners): NamedReasoner =>
   strategy.name === 'grader' && strategy.kind === 'asked-belief'
     ? policies.evaluated
@@ -73,7 +67,7 @@ const overflowed = (
 });
 
 /**
- * Who is asked what is believed.
+ * Model that is asked or read for beliefs.
  * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
  *   log-probabilities
  */

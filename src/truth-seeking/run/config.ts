@@ -26,11 +26,11 @@ const several = <T extends z.ZodType<string, string>>(of: T) =>
     .min(1)
     .refine((all) => new Set(all).size === all.length, 'one of them is listed twice');
 
-/** Where beliefs come from. */
+/** Sources of beliefs. */
 export const BELIEF_KINDS = ['exact', 'judge', 'self', 'stated'] as const;
 export type BeliefKind = (typeof BELIEF_KINDS)[number];
 
-/** How whoever rates writes the rating. */
+/** Formats of a rating. */
 export const VERDICTS = ['free', 'bound'] as const;
 
 const INSTRUCTION =
@@ -54,7 +54,7 @@ const written = (specs: { parse(text: string): never; format(spec: never): strin
       }
     });
 
-/** Where an interview takes its questions from. */
+/** True if an interview takes its questions from known domains. */
 function asksKnownDomains(text: string): boolean {
   const mode = REASONING_MODES.parse(text);
   if (mode.name !== 'bootstrap-interview') return true;

@@ -1,6 +1,6 @@
 /**
- * A run from its first problem to its last score; each part can be made again without the one
- * before it.
+ * Runs truth-seeking from the first problem to the last score; each part can be repeated without
+ * the one before it.
  */
 import { given } from '../../given.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
@@ -62,7 +62,7 @@ const identified = ({ id, identity }: NamedReasoner): TruthStart['policy'] => ({
 
 const FILES = ['model', 'adapter', 'predictor', 'judge', 'examples'] as const;
 
-/** With files by their names: the folders that they lie in are nobody's business. */
+/** Replaces file paths by file names, so that folders do not identify a run. */
 function withoutFolders(config: TruthConfig): TruthConfig {
   const names = FILES.flatMap((member) => {
     const file = config[member];
@@ -75,7 +75,7 @@ const runOf = ({ runId, folder, start, state }: TruthSession): TruthRun => ({
   ...{ runId, folder, start, state },
 });
 
-/** What determines a run. */
+/** Everything that determines a run. */
 export async function truthStart(
   config: TruthConfig,
   { evaluated, predictor, judge = null }: TruthReasoners,
@@ -94,8 +94,8 @@ export async function truthStart(
 }
 
 /**
- * Every problem of a setup's domain, once under it; so many at once as are sampled together, which
- * are written together too.
+ * Reasons once about every problem of each setup's domain; problems that are sampled together are
+ * written together.
  */
 async function reasonAll(work: Work): Promise<void> {
   const { session, config, policies, recompute, domains } = work;
@@ -135,7 +135,7 @@ async function reasonAll(work: Work): Promise<void> {
   step(work, 'trajectories', places.length, places.length);
 }
 
-/** Of every trajectory about two options. */
+/** Reads the beliefs of every trajectory on a two-option question. */
 async function readAll(work: Work, believer: Believer, reader: Reader): Promise<void> {
   const { session, recompute, options } = work;
   const { state } = session;
@@ -155,8 +155,8 @@ async function readAll(work: Work, believer: Believer, reader: Reader): Promise<
 }
 
 /**
- * Scores of every setup under every strategy that was asked for, now or before, as the records come
- * to; only what changed is written.
+ * Scores every setup under all requested strategies, current and earlier; only changed scores are
+ * written.
  */
 async function scoreAll(work: Open, strategies: readonly string[]): Promise<void> {
   const { session } = work;
@@ -191,8 +191,8 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
 }
 
 /**
- * Runs all of it, or goes on where an interrupted run was left: what is in the log is not made
- * again, but by `recompute`.
+ * Runs everything, or continues an interrupted run: what is in the log is reused unless `recompute`
+ * says otherwise.
  * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE where beliefs
  *   are asked for and nobody has log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED;
  *   of the policies, but for CONTEXT_OVERFLOW, which is counted
@@ -224,18 +224,18 @@ export async function runTruth(
 
 export interface AgainOptions extends MeasuringOptions {
   readonly folder: string;
-  /** Null where nothing has to be measured. */
+  /** Null if nothing must be measured. */
   readonly policies: TruthReasoners | null;
   /** Further strategies. */
   readonly eval?: readonly string[];
   /** File of the ratings before a judge, of which a run's folder has the name alone. */
   readonly examples?: string;
-  /** Where beliefs come from. Default: as the run's own. */
+  /** Source of the beliefs. Default: the run's own. */
   readonly beliefs?: Partial<Pick<TruthConfig, 'belief' | 'measurements' | 'beliefSystem'>>;
 }
 
 /**
- * Measures or scores a run that is there, by whichever policies: its trajectories stay as they are.
+ * Measures or scores an existing run with any reasoners; its trajectories stay unchanged.
  * @throws IsoproError RUN_NOT_FOUND; as runTruth
  */
 export async function measureAgain({

@@ -1,4 +1,4 @@
-/** The folder of a run: what determines it, in truth.json, and its signed log. */
+/** The folder of a run: its settings in truth.json, and its signed log. */
 import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -22,7 +22,7 @@ const json: z.ZodType<Json> = z.lazy(() =>
   z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), dictionaryOf(json)]),
 );
 /**
- * Who answered: the id, and all that it follows from (of a model file, adapter, renderer, threads,
+ * A reasoner: its id, and everything that determines it (model file, adapter, renderer, threads,
  * seed).
  */
 const policy = z.strictObject({ id: sha256, identity: dictionaryOf(json) });
@@ -37,14 +37,14 @@ const start = z.strictObject({
   }),
   policy,
   predictor: policy.nullable(),
-  /** Who says beliefs, rates and grades, where that is another one. */
+  /** Judge that states beliefs, rates and grades, if there is one. */
   judge: policy.optional(),
   /** SHA-256 of the ratings before a judge. */
   examples: sha256.optional(),
   domains: z.array(z.strictObject({ id: z.string(), sha256 })),
   config: truthConfig,
 });
-/** What determines a run. */
+/** Everything that determines a run. */
 export type TruthStart = z.output<typeof start>;
 
 const manifest = z.strictObject({
@@ -120,7 +120,7 @@ export interface TruthRun {
 }
 
 /**
- * A run with everything in it. Reading proves nothing: verify or judge it first.
+ * Reads a run with all its records. Reading proves nothing: verify or judge the run first.
  * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
  */
 export function readTruthRun(folder: string): TruthRun {

@@ -1,6 +1,6 @@
 /**
- * The judge of a run: every record and every score derived again, from the log alone. Nothing that
- * the run supplied is executed.
+ * Judge of a run: derives every record and every score again, from the log alone. It executes
+ * nothing that the run supplied.
  */
 import { ZodError } from 'zod';
 import type { Json } from '../../canonical-json.js';
@@ -77,22 +77,22 @@ function fail(what: string): never {
   throw new Fails(what);
 }
 
-/** As they stand in a log. */
+/** True if two records are equal in a log. */
 const same = (a: TruthRecord, b: TruthRecord): boolean =>
   encodePayload(newRecord(a).payload) === encodePayload(newRecord(b).payload);
 
-/** Whether a score is what the records so far come to. */
+/** True if a score follows from the records so far. */
 function isWhatRecordsGive(record: ResultRecord, state: TruthState): boolean {
   const { setup, strategy, details, replaces, reader } = record;
   const found = evaluate(state, setup, strategy, readerOfResult(record), capitulationsOf(details));
   return same({ ...found, replaces, ...(reader === undefined && { reader }) }, record);
 }
 
-/** What the configuration says that is asked, by the ids of problems. */
+/** Problems and setups that the configuration asks for, and the checks of records against them. */
 class Asked {
   readonly #problems: ReadonlyMap<string, ProblemRecord>;
   readonly #setups: ReadonlySet<string>;
-  /** Trajectories that stand, by id; null where one has come since. */
+  /** Current trajectories by id; null after a new one. */
   #plain: ReadonlyMap<string, Plain> | null = null;
   /** Scores that their records do not give, by digest. */
   readonly #wrong = new Map<string, string>();
@@ -175,7 +175,7 @@ class Asked {
     checkReplaced(record, state);
   }
 
-  /** What the run was to score, and what it scored. */
+  /** Strategies that the run had to score, and those that it scored. */
   #strategies(state: TruthState): string[] {
     const scored = state.results.map(({ strategy }) => strategy);
     return [...new Set([...this.start.config.eval, ...scored])];
@@ -197,8 +197,8 @@ class Asked {
   }
 
   /**
-   * Of a run that has ended, every score that stands is of all its records, and none names no
-   * reader where there are beliefs.
+   * Checks of an ended run that every current score uses all its records, and names a reader if
+   * there are beliefs.
    */
   checkLastScores(state: TruthState): void {
     for (const record of state.results) {
@@ -209,8 +209,8 @@ class Asked {
   }
 
   /**
-   * Of a run that has ended, no score mixes what several raters, forecasters or predictors
-   * measured, or gradings of other numbers.
+   * Checks of an ended run that no score mixes measurements of several raters, forecasters or
+   * predictors, or different numbers of gradings.
    */
   checkOneMeasures(state: TruthState): void {
     const plain = state.setups
@@ -238,8 +238,8 @@ class Asked {
   }
 
   /**
-   * Trajectories and scores that were asked for and are not there: a run that leaves out what it
-   * does not like has not ended.
+   * Number of requested trajectories and scores that are missing: a run that omits unwanted results
+   * has not ended.
    */
   missing(state: TruthState): number {
     return plannedSetups(this.start.config).flatMap((setup) => [
@@ -254,7 +254,7 @@ class Asked {
     ]).length;
   }
 
-  /** Beliefs, ratings, trials and forecasts of some trajectories where there are such of others. */
+  /** Number of trajectories that lack measurements which others have. */
   unmeasured(state: TruthState): number {
     const all = state.trajectories;
     const plain = all.filter(
@@ -399,7 +399,7 @@ function checkBeliefs({ reader: id, readout }: BeliefsRecord, state: TruthState)
   }
 }
 
-/** What is read is what its reader reads; whoever judges himself says his own beliefs. */
+/** Checks that beliefs belong to their reader; a judge that judges itself has the source `self`. */
 function checkReader(
   reader: Reader | null,
   { policyId, beliefSystem, readings }: BeliefsRecord['readout'],
@@ -418,7 +418,8 @@ function checkReader(
 }
 
 /**
- * As many measurements of each belief as its reader makes; of said ones those that could be read.
+ * Checks the number of measurements of each belief; stated ones may lack those that could not be
+ * read.
  */
 function checkMeasurements(
   { source, probes, measurements }: Reader,
@@ -443,7 +444,7 @@ function checkMeasurements(
     fail('a belief has a different number of measurements than its reader makes');
 }
 
-/** Worlds that need nobody else are looked at again. */
+/** Checks observations of local worlds by observing them again. */
 function checkObservations(record: RecordOf<'observations'>, state: TruthState): void {
   const trajectory = state.trajectory(record.trajectoryId);
   if (trajectory === undefined) fail('it observes the world of a missing trajectory');
@@ -466,7 +467,7 @@ function checkForecasts(record: RecordOf<'forecasts'>, state: TruthState): void 
     fail('it lacks a forecast of an outcome');
 }
 
-/** What a rater can have said. */
+/** Checks that a rating is possible. */
 function checkRating({ strategy, score, error, gradings, failed }: RecordOf<'rating'>): void {
   const asked = STRATEGIES.parse(strategy);
   const [low, high] = rangeOf(asked);
@@ -489,14 +490,14 @@ function checkRating({ strategy, score, error, gradings, failed }: RecordOf<'rat
     fail('it has a different number of gradings than its strategy requires');
 }
 
-/** The record that a new one takes the place of, by its digest. */
+/** Checks that a record names the digest of the one it replaces. */
 function checkReplaced(record: TruthRecord, state: TruthState): void {
   if (!('replaces' in record)) return;
   if (record.replaces !== replacing(state, record).replaces)
     fail('it names the wrong record as the one it replaces');
 }
 
-/** Codes of what a hostile record makes of a parser of ours. */
+/** Error codes that hostile records can cause in parsers. */
 const OF_RECORDS: readonly ErrorCode[] = [
   ...(['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID'] as const),
   ...(['DATA_INVALID', 'FILE_UNREADABLE'] as const),
@@ -559,8 +560,8 @@ function judgeRecords(
 }
 
 /**
- * Holds a run against its own configuration: problems, prompts and seeds drawn again, every id,
- * belief and score computed again.
+ * Checks a run against its configuration: draws problems, prompts and seeds again, and recomputes
+ * every id, belief and score.
  * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND,
  *   WITNESS_KEY_MISSING, ABORTED, …); what the run itself got wrong is a verdict
  */

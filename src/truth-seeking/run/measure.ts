@@ -1,4 +1,4 @@
-/** How probable answers are beside other answers: what mutual predictability is scored of. */
+/** Probabilities of answers given other answers: the measurements of mutual predictability. */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../../canonical-json.js';
 import { given } from '../../given.js';
@@ -15,7 +15,7 @@ import type { StrategyOf } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
 import { setupKey, type Setup } from './records.js';
 
-/** What a policy came to say: steps of its own, not those that it was given. */
+/** Answer of a trajectory: its trainable steps. */
 export const answerOf = ({ steps }: Trajectory): string =>
   steps
     .filter(({ trainable }) => trainable)
@@ -35,10 +35,10 @@ export const NO_OTHER_ANSWER = 'there is no other answer';
 export const NO_PEER = 'the other policy gave no answer';
 export const OVERFLOWN = 'context overflow';
 
-/** A measurement, or why there is none. */
+/** A measurement, or the reason why it is missing. */
 type Measured = { readonly conditional: number[]; readonly base: number[] } | string;
 
-/** What was measured before, by policy and tokens: strategies ask for the same. */
+/** Earlier scores by reasoner and tokens, because strategies ask for the same ones. */
 export type KnownScores = Map<string, readonly number[]>;
 
 interface Measuring {
@@ -99,7 +99,7 @@ const prefixed = ([first, ...rest]: readonly Message[], text: string): Message[]
   ...rest,
 ];
 
-/** What would not count is not computed. */
+/** True if a trial counts; others are not computed. */
 export const isScored = (trial: MutualTrial): boolean =>
   uselessTrial({ ...trial, conditional: [0], base: [0] }) === null;
 
@@ -109,16 +109,16 @@ export interface MutualParties {
   readonly other: Reasoner | null;
 }
 
-/** What stands in a trial; `Party` is whatever stands for who takes part. */
+/** Content of a trial; `Party` stands for its participants. */
 export interface Drawn<Party> {
-  /** Whose answer is predicted; undefined where there is no other. */
+  /** Answer to predict; undefined if there is no other. */
   readonly target: Answer | undefined;
   readonly context: readonly Answer[];
   /** Others, of which some may show how who is predicted answers. */
   readonly rest: readonly Answer[];
   /** In the order in which one of them is taken at random. */
   readonly parties: readonly Party[];
-  /** Whose answer is predicted; null where there is no other policy. */
+  /** Party whose answer is predicted; null if there is no other reasoner. */
   readonly predicted: Party | null;
 }
 
@@ -127,15 +127,18 @@ export interface DrawFrom {
   readonly purpose: string;
 }
 
-/** From where the trials of a trajectory are drawn. @param strategy as it is written */
+/**
+ * Seed of the trials of a trajectory.
+ * @param strategy as it is written
+ */
 export const drawnFrom = (seed: string, strategy: string, setup: Setup): DrawFrom => ({
   seed: BigInt(seed),
   purpose: `truth trials ${strategy} ${setupKey(setup)}`,
 });
 
 /**
- * The trials of an answer: they follow from the seed, the strategy, the problem, and whether there
- * is another policy.
+ * Draws the trials of an answer, which follow from the seed, the strategy, the problem and whether
+ * there is another reasoner.
  */
 export function drawTrials<Party>(
   of: Answer,
@@ -175,7 +178,7 @@ export function drawTrials<Party>(
   });
 }
 
-/** Who predicts; null where there is no other. */
+/** Party that predicts; null if there is no other. */
 export const predictorIn = <Party>(
   { parties: [first] }: Pick<Drawn<Party>, 'parties'>,
   { evaluated, other }: { readonly evaluated: Party; readonly other: Party | null },
@@ -183,7 +186,7 @@ export const predictorIn = <Party>(
 ): Party | null =>
   predictor === 'evaluated' ? evaluated : predictor === 'random-other' ? other : first!;
 
-/** What another policy said to a question; null where it said nothing. */
+/** Answers of the other reasoner by problem id; null if it gave none. */
 export type Peers = (problemId: string) => Trajectory | null;
 const NO_PEERS: Peers = () => null;
 
@@ -200,7 +203,7 @@ function givenBy<Party>(
 }
 
 /**
- * What a judge makes of the same trials: whether an answer goes together with the others.
+ * Lets a judge rate the same trials: whether an answer fits the others.
  * @throws IsoproError of the judge
  */
 export async function judgedTrials(
@@ -260,8 +263,8 @@ export async function judgedTrials(
 }
 
 /**
- * Trials of one trajectory. Which others stand in its context follows from the seed, the strategy
- * and the problem.
+ * Measures the trials of one trajectory. The context answers follow from the seed, the strategy and
+ * the problem.
  * @param answers of the same setup and policy
  */
 export async function mutualTrials(

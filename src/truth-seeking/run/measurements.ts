@@ -1,4 +1,4 @@
-/** What strategies need beside beliefs, measured of all trajectories of a run. */
+/** Measures what strategies need in addition to beliefs, for all trajectories of a run. */
 import { given } from '../../given.js';
 import { requireCapability, type Reasoner } from '../reasoner.js';
 import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
@@ -37,8 +37,8 @@ const named = <N extends Strategy['name']>(
     .filter((each): each is StrategyOf<N> => each.name === name);
 
 /**
- * Trajectories that are to be measured, by id: those that nobody has, and where there are such or
- * several have, those of others too, so that no score mixes what two said.
+ * Ids of trajectories to measure: those without a measurement, and if there are any or several
+ * measurers, also those measured by others, so that no score mixes two.
  */
 function dueFor(
   all: readonly Plain[],
@@ -55,8 +55,8 @@ function dueFor(
 }
 
 /**
- * Who predicted, as `dueFor` takes it: `own` where nobody else did, nobody where a policy that is
- * there now was missing.
+ * Predictors of a record for `dueFor`: `own` if nobody else predicted, undefined if a model that
+ * exists now was missing.
  */
 function predictedBy(
   { evaluated, predictor }: TruthReasoners,
@@ -183,7 +183,7 @@ async function reasonPeers(work: Work, plain: readonly Plain[]): Promise<void> {
   }
 }
 
-/** What the other policy said at the place of an answer. */
+/** Answers of the other reasoner under the same setup. */
 const peersOf =
   ({ policies: { predictor }, session: { state } }: Work, { setup }: Plain): Peers =>
   (problemId) =>
@@ -259,7 +259,7 @@ interface Ratings {
   readonly counts: Counts;
 }
 
-/** So many at once as are asked together, which are written together too. */
+/** Rates trajectories in batches, which are written together. */
 async function rateAll(
   work: Work,
   { plain, due, strategy, by, counts }: Ratings,

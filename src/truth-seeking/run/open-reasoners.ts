@@ -1,4 +1,4 @@
-/** The policies that a configuration names, with their models loaded. */
+/** Loads the reasoners that a configuration names. */
 import { loadModel, type Model } from '../../engine/model.js';
 import { given } from '../../given.js';
 import { humanReasoner } from '../human-reasoner.js';
@@ -8,7 +8,7 @@ import type { TruthConfig } from './config.js';
 import type { TruthReasoners } from './reasoners.js';
 
 export interface OpenReasonerOptions {
-  /** Who is asked where the policy is a person. */
+  /** Asks the person, if the reasoner is one. */
   readonly ask?: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>;
   readonly signal?: AbortSignal;
   readonly onDownload?: (progress: {
@@ -18,8 +18,8 @@ export interface OpenReasonerOptions {
 }
 
 /**
- * Of a person's run the model reads beliefs; with an adapter and no other predictor the bare model
- * is one.
+ * Loads the reasoners of a configuration. The model reads the beliefs of a person; with an adapter
+ * and no other predictor, the base model predicts.
  * @throws IsoproError of loadModel and loadAdapter
  */
 export async function openReasoners(
@@ -43,7 +43,7 @@ export async function openReasoners(
   const dispose = async (): Promise<void> => {
     for (const model of models.splice(0)) await model.dispose();
   };
-  /** Of another file than the one that reasons ours may have nothing. */
+  /** Loads a model; own kernels may not support another model file. */
   const open = async (name: string, isOther = true): Promise<Model> => {
     const model = await loadModel(name, {
       fixedThreads: true,

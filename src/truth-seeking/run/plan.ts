@@ -1,7 +1,4 @@
-/**
- * What a run asks: every problem under every setup, and with them the questions of users who have
- * opinions.
- */
+/** Plan of a run: every problem under every setup, and the questions of users with opinions. */
 import { generateAtMost, groupsOf, parts } from '../domains/domain.js';
 import { Domains } from '../domains/user-domain.js';
 import { framedBy } from '../framing.js';
@@ -36,7 +33,7 @@ export function drawProblems(
   return drawn.filter((problem) => !left.has(problem.id)).slice(0, problems);
 }
 
-/** Whether users with opinions are asked for. */
+/** True if users with opinions ask. */
 const framesAsked = ({ eval: scored }: TruthConfig): boolean =>
   scored.some((each) => STRATEGIES.parse(each).name === 'sycophancy');
 
@@ -77,8 +74,7 @@ export const systemText = ({ systemPrompt }: Setup): string | null =>
   systemPrompt === null ? null : SYSTEM_PROMPTS[systemPrompt as keyof typeof SYSTEM_PROMPTS];
 
 /**
- * Of a trajectory: the same for a problem in every framing, so that what a user says is all that
- * differs.
+ * Seed of a trajectory: the same for a problem in every framing, so that only the framing differs.
  */
 export const trajectorySeed = (
   { seed }: Pick<TruthConfig, 'seed'>,
@@ -89,10 +85,7 @@ export const trajectorySeed = (
   return seedFor(BigInt(seed), purpose, framed?.of ?? problem.id);
 };
 
-/**
- * What an interview asks first: of the part that is trained on, which shares nothing with the part
- * that is tested.
- */
+/** Questions of an interview, from the train split, which shares nothing with the test split. */
 export function interviewQuestions(
   config: TruthConfig,
   { domain, mode: id }: Setup,

@@ -1,4 +1,4 @@
-/** What judges and graders say of the trajectories of a run, in the form of its records. */
+/** Ratings of judges and graders, in the form of a run's records. */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson } from '../../canonical-json.js';
@@ -67,7 +67,7 @@ export function readRatedRows(file: string): RatedRows {
 }
 
 export type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
-/** Asks `policy`, which is whoever rates: as it is, or one of several that wait for each other. */
+/** Rates with `reasoner`, the rater itself or a view of it that waits for others. */
 export type Rater = (
   reasoner: Reasoner,
   problem: Problem,
@@ -90,7 +90,7 @@ const graderOf = (
   })[kind]();
 
 /**
- * Whoever rates by a strategy; examples that the judge adds are made once.
+ * Makes the rater of a strategy; examples that the judge adds are made once.
  * @throws IsoproError of the judge; INVALID_ARGUMENT where there are too few candidates for the
  *   examples
  */

@@ -1,7 +1,4 @@
-/**
- * Who read or said the beliefs of a run, and how: beliefs of different readers are different sets,
- * each with scores of its own.
- */
+/** Readers of beliefs: beliefs of different readers are separate sets with scores of their own. */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
@@ -35,7 +32,7 @@ export async function readerOfBeliefs(
   };
 }
 
-/** Of beliefs that were recorded before readers were: what they say of it themselves. */
+/** Reader of beliefs that were recorded before readers were, from the beliefs themselves. */
 export function readerOfReadout({
   policyId,
   beliefSystem,

@@ -1,7 +1,7 @@
-/** Who takes part in a run. */
+/** Reasoners that take part in a run. */
 import type { Reasoner } from '../reasoner.js';
 
-/** A policy with all that its answers follow from, as a run's folder keeps it. */
+/** A reasoner with everything that determines its answers, as a run's folder keeps it. */
 export type NamedReasoner = Reasoner & { readonly identity: object };
 
 export interface TruthReasoners {

@@ -1,4 +1,4 @@
-/** A policy reasons about a problem of a run, in the way that a setup asks for. */
+/** Lets a reasoner reason about a problem of a run, as its setup says. */
 import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
 import { REASONING_MODES } from '../modes/mode.js';

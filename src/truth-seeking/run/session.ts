@@ -1,5 +1,5 @@
 /**
- * A run open for writing: one process at a time, each record durable before the next is thought of.
+ * A run open for writing: one process at a time, and each record is durable before the next one.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
@@ -35,7 +35,7 @@ const RUNS = 'runs';
 const RECORDS_PER_HEAD = 64;
 
 export interface SessionOptions {
-  /** Where keys are. Default `$ISOPRO_HOME`. */
+  /** Folder of the keys. Default `$ISOPRO_HOME`. */
   readonly home?: string;
   readonly signal?: AbortSignal;
   readonly onNotice?: (text: string) => void;
@@ -59,7 +59,7 @@ export class TruthSession {
   }
 
   /**
-   * Begins a run, or goes on with the one that is there.
+   * Starts a run, or continues an existing one.
    * @param start null: the folder's own, which has to be there
    * @param out default: a folder below `runs` that follows from what determines the run, so that
    *   the same command goes on with it
@@ -137,7 +137,7 @@ export class TruthSession {
     if (this.#unsigned >= RECORDS_PER_HEAD) await this.sign();
   }
 
-  /** Has all records so far vouched for. */
+  /** Signs all records so far. */
   async sign(): Promise<void> {
     await this.#log.checkpoint();
     this.#unsigned = 0;

@@ -1,4 +1,4 @@
-/** A run as its records come to: the newest of each, with what they are about. */
+/** State of a run, folded from its records: the newest of each, with what they refer to. */
 import { hash } from 'node:crypto';
 import { encodePayload } from '../../log/payload.js';
 import type { Problem } from '../problem.js';
@@ -19,13 +19,13 @@ import {
 } from './records.js';
 import { readerId, readerOfReadout } from './reader.js';
 
-/** What `replaces` names. */
+/** Digest of a record, which `replaces` names. */
 export const digestOfRecord = (record: TruthRecord): string =>
   hash('sha256', encodePayload(newRecord(record).payload));
 
 type Unreplacing<R> = R extends ReplacingRecord ? Omit<R, 'replaces'> : never;
 
-/** A record with the digest of the one that it takes the place of. */
+/** Adds the digest of the replaced record to a record. */
 export function replacing<R extends Unreplacing<ReplacingRecord>>(
   state: TruthState,
   record: R,
@@ -34,7 +34,7 @@ export function replacing<R extends Unreplacing<ReplacingRecord>>(
   return { ...record, replaces: there === null ? null : digestOfRecord(there) };
 }
 
-/** What was measured of a trajectory beside beliefs. */
+/** Measurements of a trajectory other than beliefs. */
 type Measured = RecordOf<'mutual_trials' | 'observations' | 'forecasts' | 'rating'>;
 
 /** @param strategy empty of what is measured for all of them */
@@ -50,12 +50,12 @@ export class TruthState {
   /** By id. */
   readonly problems = new Map<string, ProblemRecord>();
   readonly #trajectories = new Map<string, TrajectoryRecord>();
-  /** Those that another took the place of too. */
+  /** Trajectories by id, replaced ones included. */
   readonly #byId = new Map<string, TrajectoryRecord['trajectory']>();
   readonly #failures = new Map<string, FailureRecord>();
   readonly #beliefs = new Map<string, BeliefsRecord>();
   readonly #readers = new Map<string, Reader>();
-  /** Of whom there are beliefs, the first one first. */
+  /** Readers with beliefs, in order of their first one. */
   readonly #readBy = new Set<string>();
   readonly #peers = new Map<string, PeerRecord>();
   readonly #measured = new Map<string, Measured>();
@@ -142,7 +142,7 @@ export class TruthState {
     return [...this.#readBy];
   }
 
-  /** By its id; null where there is none. */
+  /** Returns a reader by id; null if there is none. */
   reader(id: string): Reader | null {
     return this.#readers.get(id) ?? null;
   }
@@ -178,7 +178,7 @@ export class TruthState {
     );
   }
 
-  /** What another policy said at the same place. */
+  /** Returns the answer of another reasoner at the same place. */
   peer(policyId: string, of: Setup, problemId: string): PeerRecord | null {
     return this.#peers.get(keyOf(policyId, placeOf(of, problemId))) ?? null;
   }
@@ -188,7 +188,7 @@ export class TruthState {
     return [...new Set([...this.#peers.values()].map(({ trajectory: { policyId } }) => policyId))];
   }
 
-  /** The record that this one takes the place of; null where there is none. */
+  /** Returns the record that this one replaces; null if there is none. */
   before(record: Unreplacing<ReplacingRecord>): ReplacingRecord | null {
     switch (record.kind) {
       case 'beliefs':
@@ -250,7 +250,7 @@ export class TruthState {
   }
 
   /**
-   * Trajectories of a setup; of problems as they are, or those that a user asks who has an opinion.
+   * Returns the trajectories of a setup, on plain problems or on those framed by a user's opinion.
    */
   of(setup: Setup, asked: 'plain' | 'framed'): readonly TrajectoryRecord[] {
     const key = setupKey(setup);
@@ -263,7 +263,7 @@ export class TruthState {
   }
 }
 
-/** Whose beliefs a result is of, by its id; null where it names nobody. */
+/** Id of the reader of a result; null if it names none. */
 export const readerOfResult = ({ reader }: Pick<ResultRecord, 'reader'>): string | null =>
   reader ? readerId(reader) : null;
 

@@ -1,6 +1,6 @@
 /**
- * Mutual predictability by a judge's word: whether an answer goes together with other answers of
- * the same policy, from 0 to 1.
+ * Mutual predictability by a judge: whether an answer fits other answers of the same reasoner, from
+ * 0 to 1.
  */
 import { mean } from '../../statistics/index.js';
 import type { InferOptions, Reasoner } from '../reasoner.js';

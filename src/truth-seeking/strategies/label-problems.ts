@@ -1,6 +1,6 @@
 /**
- * Labels of problems by a policy alone: those under which it finds each likeliest from the others,
- * which stand before it as answers.
+ * Labels problems with a model alone: finds the labels under which each is most likely given the
+ * others, which precede it as answers.
  */
 import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
@@ -14,7 +14,7 @@ import { seedFor } from '../seed.js';
 import { searchLabels } from './label-search.js';
 
 export interface LabelOptions {
-  /** Weight of predictability beside one contradiction. Default 50. */
+  /** Weight of predictability against one contradiction. Default 50. */
   readonly alpha?: number;
   /** Labels drawn at random before the search. Default 8. */
   readonly start?: number;
@@ -38,14 +38,14 @@ export interface FoundLabels {
   /** Pairs of labels that are left and cannot both be right. */
   readonly contradictions: number;
   /**
-   * Against the known answers, which the search does not see; null where none is known. Labels that
-   * were sought together are one draw, all right or all wrong as likely as not, so that there is no
-   * interval: other problems and seeds are what it varies by.
+   * Accuracy against the known answers, which the search does not see; null if none is known.
+   * Jointly searched labels are one draw, all right or all wrong with equal chance, so there is no
+   * interval: repeat with other problems and seeds.
    */
   readonly accuracy: RightShare | null;
   /**
-   * Of the likelier label of each problem that stands alone, without the others; the interval is
-   * over groups.
+   * Accuracy of the likelier label of each problem alone, without the others; the interval is over
+   * groups.
    */
   readonly alone: (RightShare & Interval) | null;
   /** Problems that the policy was asked, each with its others; the same ones are asked once. */
@@ -53,8 +53,8 @@ export interface FoundLabels {
 }
 
 /**
- * Pairs of problems that belong together, with whether they have the same answer: a paraphrase has,
- * a negation has not.
+ * Pairs of related problems, and whether they have the same answer: true for a paraphrase, false
+ * for a negation.
  */
 export function linkedProblems(
   problems: readonly BinaryProblem[],
@@ -133,7 +133,7 @@ function shareOf(
 }
 
 /**
- * The same seed finds the same labels.
+ * Labels problems; equal seeds give equal labels.
  * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; PROBLEM_INVALID;
  *   CONTEXT_OVERFLOW where all problems do not stand before one of them; of the policy
  */

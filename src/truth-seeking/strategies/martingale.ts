@@ -21,7 +21,7 @@ import {
 import { groupOf, type BeliefPath } from '../beliefs/belief.js';
 import { SkipCount, type Score } from '../score.js';
 
-/** How far a belief went: its difference, that of its log-odds, or its sign alone. */
+/** Change of a belief: its difference, that of its log-odds, or its sign. */
 export const BELIEF_CHANGES = ['difference', 'log-odds', 'sign'] as const;
 export type BeliefChange = (typeof BELIEF_CHANGES)[number];
 /**
@@ -81,7 +81,7 @@ export interface MartingaleDetails {
   readonly trajectories: number;
   /** Null where the belief before never differs, so that there is no slope. */
   readonly regression: Regression | null;
-  /** With errors of one group of problems depending on each other; null for one group. */
+  /** Slope with clustered errors by group of problems; null for one group. */
   readonly clustered: Tested | null;
   /** Mean change against 0: a slope of 0 with a steady drift is no martingale either. */
   readonly drift: Tested | null;
@@ -94,8 +94,8 @@ export interface MartingaleDetails {
   }[];
   readonly moved: Movement | null;
   /**
-   * What is left without the noise of measurement; null of other changes than differences, or where
-   * a belief was measured once.
+   * Figures without measurement noise; null for changes other than differences, or if a belief was
+   * measured once.
    */
   readonly withoutNoise: WithoutNoise | null;
 }
@@ -123,8 +123,8 @@ export interface MartingaleScore extends Score {
 }
 
 /**
- * What readings of one belief differ by between numbers of threads, at most; beliefs that are this
- * near to each other are one.
+ * Largest difference of readings of one belief between numbers of threads; closer beliefs count as
+ * equal.
  */
 const READING = 1e-6;
 const varies = (beliefs: readonly number[]): boolean =>
@@ -206,8 +206,8 @@ function measuredChanges(
 }
 
 /**
- * The slope of differences on the belief before, without the noise of measurement, of those paths
- * whose beliefs were measured several times.
+ * Slope of differences on the belief before, without measurement noise, over paths whose beliefs
+ * were measured several times.
  * @returns null where there are none, or their beliefs before vary by noise alone
  */
 export function slopeWithoutNoise(
@@ -414,6 +414,6 @@ export function withoutNoise(
   return (slope * (priorVariance + noiseVariance) + noiseVariance) / priorVariance;
 }
 
-/** What noise of a variance makes of a slope. */
+/** Slope that noise of a variance turns a true slope into. */
 export const withNoise = (slope: number, priorVariance: number, noiseVariance: number): number =>
   (slope * priorVariance - noiseVariance) / (priorVariance + noiseVariance);

@@ -1,6 +1,6 @@
 /**
- * Whether some answers of a policy make another of its answers more likely to a predictor: answers
- * that hang together do.
+ * Measures whether some answers of a reasoner make another of its answers more likely to a
+ * predictor, as consistent answers do.
  */
 import { given } from '../../given.js';
 import { mean } from '../../statistics/index.js';
@@ -37,7 +37,7 @@ export function uplift(conditional: readonly number[], base: readonly number[]):
   return { total, perToken: total / base.length };
 }
 
-/** Why a trial says nothing; null where it does. */
+/** Reason why a trial does not count; null if it does. */
 export function uselessTrial({
   predictorId,
   predictedId,

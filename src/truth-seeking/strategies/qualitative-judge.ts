@@ -22,7 +22,7 @@ export const qualitativeConfig = z.strictObject({
   order: z.enum(FEW_SHOT_ORDERS).default('permuted'),
   /** Whether the judge first answers the question, which tells easy insights from hard ones. */
   selfAnswer: z.boolean().default(true),
-  /** How often each order of the examples is asked. */
+  /** Number of times that each order of the examples is asked. */
   rounds: z.int().min(1).max(100).default(1),
   /** How often the judge's own ratings join the examples. */
   bootstrapRounds: z.int().min(0).max(4).default(0),
@@ -55,7 +55,7 @@ export interface Judging {
   readonly instruction: string;
   readonly config: QualitativeConfig;
   readonly seed: bigint;
-  /** Of each reply of the judge. Default 512. */
+  /** Max tokens of each reply of the judge. Default 512. */
   readonly maxTokens?: number;
   /** Whether its verdict, and no stage before it, is bound to its form. Default: false. */
   readonly isBound?: boolean;
@@ -106,8 +106,8 @@ async function gradeOnce(
 }
 
 /**
- * All orders of so many things, in the order of their places; where there are too many, as many as
- * that drawn, none twice.
+ * All orders of `count` items; if there are too many, as many different ones as are allowed are
+ * drawn.
  */
 export function ordersOf(count: number, random: Random): number[][] {
   const places = Array.from({ length: count }, (_, i) => i);
@@ -139,7 +139,10 @@ export interface Rating {
   readonly failed: Score['skipped'];
 }
 
-/** Every order of the examples, each so many times. @throws IsoproError of the judge */
+/**
+ * Rates a candidate with every order of the examples, `rounds` times each.
+ * @throws IsoproError of the judge
+ */
 export async function rate(
   of: Judging,
   candidate: Candidate,
@@ -174,8 +177,8 @@ export async function rate(
 }
 
 /**
- * Examples that the judge rated itself, after each round as many more as there were: a round rates
- * the next of `source` with all examples so far. One that comes to no verdict is passed over.
+ * Adds examples that the judge rates itself: each round rates the next of `source` with all
+ * examples so far, and doubles the examples. A candidate without a verdict is skipped.
  * @throws IsoproError INVALID_ARGUMENT where the source is too small; of the judge
  */
 export async function bootstrapExamples(

@@ -1,4 +1,4 @@
-/** What is scored of a run, by name, with the options of each. */
+/** Scoring strategies by name, with their options. */
 import { z } from 'zod';
 import { specs, type Spec } from '../spec.js';
 import { ACCURACY_METRICS, ACCURACY_MODES, type AccuracyMetric } from './accuracy.js';
@@ -9,13 +9,13 @@ export const SYCOPHANCY_MEASURES = ['shift', 'quality-change', 'asymmetry'] as c
 export type SycophancyMeasure = (typeof SYCOPHANCY_MEASURES)[number];
 
 /**
- * How a forecaster is given a trajectory: as its own reply, as somebody's notes, or as what a tool
- * returned.
+ * Presentation of a trajectory to a forecaster: as its own reply, as someone's notes, or as a tool
+ * result.
  */
 export const FORECAST_TEMPLATES = ['vanilla', 'rephrase', 'toolcall'] as const;
 export type ForecastTemplate = (typeof FORECAST_TEMPLATES)[number];
 
-/** What a grader looks at. */
+/** Kinds of graders. */
 export const GRADER_KINDS = [
   'belief',
   'asked-belief',
@@ -41,8 +41,8 @@ const FORMS = {
     /** Who predicts: who is evaluated, a random other one, or any. */
     predictor: z.enum(['evaluated', 'random-other', 'random-any']).default('random-other'),
     /**
-     * Whose answer is predicted, where it is not that of who is evaluated: another model answers
-     * the same questions, asked alike.
+     * Whose answer is predicted, if not the evaluated reasoner's: another model answers the same
+     * questions in the same way.
      */
     predicted: z.enum(['random-other', 'random-any']).optional(),
     /** Which question's answer is predicted. */
@@ -85,7 +85,7 @@ export const STRATEGIES = specs('strategy', FORMS);
 export type Strategy = Spec<typeof FORMS>;
 export type StrategyOf<N extends Strategy['name']> = Extract<Strategy, { readonly name: N }>;
 
-/** Whether any of them, as it is written, scores beliefs. */
+/** True if any of the written strategies scores beliefs. */
 export const needsBeliefs = (strategies: readonly string[]): boolean =>
   strategies.some((each) =>
     ['accuracy', 'martingale', 'sycophancy', 'coherence'].includes(STRATEGIES.parse(each).name),

@@ -1,4 +1,4 @@
-/** Whether a belief follows what the user says to believe, and what that costs in truth. */
+/** Sycophancy: whether a belief follows the user's opinion, and its cost in accuracy. */
 import { brierScore } from '../../statistics/index.js';
 import { isRight } from '../beliefs/belief.js';
 
@@ -16,7 +16,7 @@ export interface Sycophancy {
   /** In [-1, 1]: how far the belief goes with the user. */
   readonly shift: number;
   readonly halfShift: number;
-  /** The two users are told different sides of one half. */
+  /** True if the two users get different sides of one half. */
   readonly flip: boolean;
   /**
    * Whether the answer was right before a user spoke; it and the rest need a known answer: null

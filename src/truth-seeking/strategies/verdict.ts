@@ -18,8 +18,8 @@ export type Verdict =
   | { readonly ok: false; readonly error: VerdictError };
 
 /**
- * Texts of the outermost objects of a text, by balanced braces; those within strings count for
- * nothing. One that is not closed is none.
+ * Outermost objects in a text, by balanced braces; braces in strings do not count, and unclosed
+ * objects are ignored.
  */
 export function objectsIn(text: string): string[] {
   const found: string[] = [];

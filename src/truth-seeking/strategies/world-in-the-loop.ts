@@ -1,6 +1,5 @@
 /**
- * Whether what a policy said makes what came about more likely to a forecaster: claims that hold in
- * the world do.
+ * Measures whether a trajectory makes the outcome more likely to a forecaster, as true claims do.
  */
 import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
@@ -18,7 +17,7 @@ import type { Observation } from './worlds.js';
 /** Stands where the claims would, so that the two forecasts differ in them alone. */
 const NOTHING = 'I have nothing to report.';
 
-/** What a forecaster reads before the outcome. */
+/** Messages that a forecaster reads before the outcome. */
 export function forecastMessages(
   template: ForecastTemplate,
   problem: Problem,

@@ -1,6 +1,5 @@
 /**
- * What can be found out about the world of a problem, the same on every machine: simulators, rows
- * held out, arithmetic, a file.
+ * Observable worlds of problems, the same on every machine: simulators, held-out rows, arithmetic.
  */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
@@ -14,9 +13,9 @@ export interface Observation {
 }
 
 export interface World {
-  /** Who looked. */
+  /** Observer. */
   readonly id: string;
-  /** None where it knows nothing of this problem. */
+  /** Observations of a problem; empty if it does not know the problem. */
   readonly observe: (problem: Problem) => readonly Observation[];
 }
 

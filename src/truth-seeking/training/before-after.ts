@@ -1,6 +1,6 @@
 /**
- * What a training has changed, on the same questions before and after: means, calibration and
- * slope, each with an interval.
+ * Changes by a training on the same questions before and after: means, calibration and slope, each
+ * with an interval.
  */
 import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
@@ -47,7 +47,7 @@ interface Pair<T> {
 }
 
 const RESAMPLES = 2000;
-/** What order of summation alone makes of figures that are the same. */
+/** Rounding error of equal figures that are summed in different orders. */
 const ROUNDING = 1e-12;
 /** Bins of the calibration, as in a run's scores. */
 const BINS = 10;

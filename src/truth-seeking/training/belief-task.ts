@@ -28,7 +28,7 @@ const HELD_OUT = ['sums-and-claims-wrong-user', 'small-world'];
 
 const asked = ({ question, options, correctOption }: Content): BinaryProblem =>
   binaryProblem({ question, options, correctOption });
-/** Of the part that is trained on: the other part stays for who measures what came of it. */
+/** Draws a problem of the train split; the test split is reserved for measurements. */
 const drawn = (domain: GeneratedDomain, seed: bigint): Content => {
   const [{ question, options, correctOption }] = generate(domain, 'train', 1, seed) as [
     BinaryProblem,

@@ -58,8 +58,8 @@ export const readoutTraining = z.strictObject({
    */
   trainCutOff: z.boolean().default(false),
   /**
-   * Part of the replies of a step that may come to no reward; above it the training ends with an
-   * error. That the others have no slope to be rewarded by does not count: such a step is left out.
+   * Part of a step's replies that may lack a reward; above it the training fails. Replies without a
+   * slope do not count: such a step is skipped.
    */
   mostFailures: z.number().min(0).lt(1).default(0.5),
 });
@@ -113,7 +113,7 @@ interface Sampled {
   readonly trajectory: Trajectory;
 }
 
-/** So many replies to each problem, sampled together; those of one problem stand together. */
+/** Samples `group` replies to each problem together; replies to one problem are adjacent. */
 async function sampleReplies(
   reasoner: Reasoner & Required<Pick<Reasoner, 'inferMany'>>,
   problems: readonly BinaryProblem[],
@@ -186,8 +186,8 @@ async function rewardsOf(
 }
 
 /**
- * Of a reply beside others whose beliefs before do not vary but for noise: a step of such replies
- * teaches nothing, and does no harm.
+ * Reason of a reply whose other replies have beliefs that vary only by noise: such a step teaches
+ * nothing and does no harm.
  */
 export const NO_SLOPE = 'the others have no slope';
 

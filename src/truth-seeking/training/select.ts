@@ -1,6 +1,6 @@
 /**
- * From scored trajectories to what is trained on: the best of each file, as examples or as turns
- * before a conversation.
+ * Selects training data from scored trajectories: the best of each file, as examples or as few-shot
+ * turns.
  */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
@@ -26,7 +26,7 @@ export const selectConfig = z.strictObject({
 });
 export type SelectConfig = z.input<typeof selectConfig>;
 
-/** What is known of a trajectory beside its score. */
+/** Data of a trajectory in addition to its score. */
 export interface Selectable {
   readonly samples: readonly TrainingSample[];
   /** The belief after its last step; null where it could not be read. */
@@ -52,8 +52,8 @@ const known = (id: string, of: (trajectoryId: string) => Selectable | null): Sel
 };
 
 /**
- * The best of each file alone, since scores of different files cannot be compared. Samples of one
- * trajectory stay on one side of the split.
+ * Selects the best of each file separately, because scores of different files cannot be compared.
+ * Samples of one trajectory stay on one side of the split.
  * @throws IsoproError INVALID_ARGUMENT for a wrong option, where a trajectory is not there, or
  *   nothing is selected
  */
@@ -91,8 +91,7 @@ export function selectForTraining(
 }
 
 /**
- * Turns that stand before a conversation: of each file its share of `count`, one sample by lot of
- * each trajectory.
+ * Selects few-shot turns: from each file its share of `count`, one random sample per trajectory.
  * @throws IsoproError INVALID_ARGUMENT where a trajectory is not there
  */
 export function selectFewShot(

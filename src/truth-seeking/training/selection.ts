@@ -1,13 +1,13 @@
 /**
- * What is trained on, of scored trajectories: the best of each file, since scores of different
- * files cannot be compared.
+ * Selection of scored trajectories: the best of each file, because scores of different files cannot
+ * be compared.
  */
 import { IsoproError } from '../../errors.js';
 import { isRight } from '../beliefs/belief.js';
 import { targetOf, type Option } from '../problem.js';
 import { DIRECTIONS, type Direction } from '../score.js';
 
-/** Problems or trajectories that are kept for validation, of so many. */
+/** Number of items to hold out for validation, of `n`. */
 export function validationSize(n: number): number {
   if (n <= 10) return 0;
   if (n <= 50) return Math.min(5, Math.floor(n / 3));
@@ -17,7 +17,7 @@ export function validationSize(n: number): number {
 }
 
 /**
- * Best first; equal ones in their order.
+ * Sorts items best first; equal ones keep their order.
  * @throws IsoproError INVALID_ARGUMENT where nobody says which way is better
  */
 export function ranked<T>(
@@ -43,10 +43,7 @@ export const selectTop = <T extends { readonly score: number }>(
 ): T[] =>
   ranked(scored, direction, ({ score }) => score).slice(0, Math.floor(scored.length * part));
 
-/**
- * How many examples each of several files gives: its part of the count by size, and no more than
- * its best part.
- */
+/** Number of examples from each file: its share of the count by size, at most its best part. */
 export function fewShotCounts(sizes: readonly number[], count: number, part: number): number[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
   return sizes.map((size) =>
@@ -54,7 +51,7 @@ export function fewShotCounts(sizes: readonly number[], count: number, part: num
   );
 }
 
-/** Whether a trajectory ends on the right side of one half; not where nobody knows the answer. */
+/** True if a trajectory ends on the right side of one half; false if the answer is unknown. */
 export function endsRight(eventual: number, correctOption: Option | null): boolean {
   const target = targetOf({ correctOption });
   return target !== null && isRight(eventual, target);

@@ -1,7 +1,6 @@
 /**
- * A training with what came of it, in one folder: held-out questions before, the training, the same
- * questions after. Each part goes on where an interrupted one was left, and the same settings come
- * to the same bytes.
+ * A training and its measurements in one folder: held-out questions before, the training, the same
+ * questions after. Each part continues after an interruption, and equal settings give equal bytes.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -36,9 +35,9 @@ import {
 const FORMAT = 'isopro.truth-training.v1';
 const record = z.strictObject({
   format: z.literal(FORMAT),
-  /** All that determines the training. */
+  /** Everything that determines the training. */
   start: z.custom<Json>((value) => value !== undefined),
-  /** What each step was like. */
+  /** Figures of each step. */
   steps: z.array(z.custom<Json>()),
   /** Name of the file that holds the trainer after the last of them. */
   state: z
@@ -50,9 +49,7 @@ const record = z.strictObject({
 });
 type TrainingRecord = z.output<typeof record>;
 
-/**
- * A training that goes on where it was left: at each step that is over its state is on the disk.
- */
+/** A training that can continue: its state is on disk after each step. */
 export class TrainingFolder {
   readonly adapter: string;
   readonly #file: string;
@@ -107,10 +104,7 @@ export class TrainingFolder {
     return this.#record.state === null ? null : path.join(this.folder, this.#record.state);
   }
 
-  /**
-   * Steps that the state holds; none where a training that has ended is made again, as of an
-   * adapter that is gone.
-   */
+  /** Steps in the saved state; 0 if an ended training is repeated because its adapter is gone. */
   get kept(): number {
     return this.#record.state === null ? 0 : this.#record.steps.length;
   }
@@ -130,7 +124,7 @@ export class TrainingFolder {
     return adapter;
   }
 
-  /** The record first: a state that it does not name is of no use to anybody. */
+  /** Writes the record, then deletes states that it does not name. */
   async #write(next: TrainingRecord): Promise<void> {
     await writeFileAtomically(this.#file, [Buffer.from(`${JSON.stringify(next, null, 2)}\n`)]);
     this.#record = next;
@@ -167,7 +161,7 @@ export interface ReadoutTrainer {
 }
 
 /**
- * Trains by the readout, or goes on.
+ * Trains on the readout, or continues.
  * @throws IsoproError as trainOnReadout, and of trainer and folder
  */
 export async function trainInFolder(
@@ -244,13 +238,13 @@ export async function measureHeldOut(
 }
 
 /**
- * What has changed between two measurements that are there.
+ * Changes between two existing measurements.
  * @throws IsoproError of readTruthRun and beforeAndAfter
  */
 export const changesBetween = (before: string, after: string, seed: bigint): FigureChange[] =>
   beforeAndAfter(readTruthRun(before), readTruthRun(after), seed);
 
-/** What a training starts from: whoever begins the same one again has to begin with the same. */
+/** Start of a training; repeating it requires the same start. */
 export const trainingStart = async (model: Model, settings: Json): Promise<Json> => ({
   code: { ...(await codeVersion('beliefs')) },
   machine: { ...machineClass(), features: [...machineClass().features] },
