@@ -1,8 +1,8 @@
 /**
- * E-processes: evidence that may be looked at after every problem. Each is a non-negative process
- * that under its null hypothesis grows in no step on average, from 1; so the chance that it ever
- * reaches 1 / alpha is at most alpha (Ville 1939), whenever and however often somebody looks.
- * Everything is kept as a logarithm; nothing overflows.
+ * E-processes: evidence that may be checked after every problem. Each is a non-negative process
+ * that starts at 1 and does not grow on average under its null hypothesis, so the chance that it
+ * ever reaches 1 / alpha is at most alpha (Ville 1939), however often it is checked. Values are
+ * logarithms, so nothing overflows.
  */
 
 /**

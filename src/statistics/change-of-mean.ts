@@ -45,11 +45,10 @@ const [THETAS, SHARES] = [64, 256];
 /** Distinct sums for the tables, where the test itself tells more apart. */
 const TABLE_SUMS = 1024;
 /**
- * Times that a problem may weigh as much as another for those that changed to speak for all. Beyond
- * that a small tier, in which nothing changed or little, may hold what the large ones do not show,
- * and each tier is asked by itself too. At three times exactly, without that, 6.9 of 100 draws
- * missed the change where two tiers went opposite ways, 3.5 at most with the groups of scheduling
- * (dev/log.md).
+ * Largest ratio of problem weights for which the changed problems represent all. Beyond it a small
+ * tier with few changes may hide what large tiers do not show, and each tier is also tested by
+ * itself. At exactly three, without that, 6.9 of 100 draws missed the change where two tiers went
+ * opposite ways, at most 3.5 with the groups of scheduling (dev/log.md).
  */
 const MOST_UNLIKE = 3;
 

@@ -158,7 +158,7 @@ const FRAMED: readonly Manifest['asks'][number][] = ['opinion-shift', 'quality-c
 /**
  * Ids of questions that the seed draws and other gates have asked. Questions are drawn until none
  * of them was asked.
- * @throws IsoproError INVALID_ARGUMENT where so many fresh ones are not to be had
+ * @throws IsoproError INVALID_ARGUMENT if there are too few fresh ones
  */
 function askedElsewhere(
   config: Pick<TruthConfig, 'domain' | 'seed' | 'split' | 'problems'>,

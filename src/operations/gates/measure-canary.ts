@@ -17,8 +17,8 @@ export interface CanaryMeasurement extends Observation {
 /**
  * Measures a canary until the previous version is restored. The problems are drawn with the last
  * signed head, which was unknown when the version was trained.
- * @throws IsoproError REGISTRY_REFUSED where the name stands for no adapter, or nothing is before
- *   it; as measureVersions, observe
+ * @throws IsoproError REGISTRY_REFUSED if the name has no
+ *   adapter, or no previous one; as measureVersions, observe
  */
 export async function measureCanary(
   registry: Registry,

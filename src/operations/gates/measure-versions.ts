@@ -99,7 +99,7 @@ const DRAWS = 8;
 
 /**
  * Draws problems tier by tier, by the seed alone, without evaluation problems and used ones.
- * @throws IsoproError INVALID_ARGUMENT where the task cannot make so many
+ * @throws IsoproError INVALID_ARGUMENT if the task cannot make enough problems
  */
 async function drawProblems(
   task: OpenTask,

@@ -96,8 +96,8 @@ function placeOf(policy: string, runs: readonly ScoredRun[]): Place {
 type Pair = z.output<typeof pair>;
 
 /**
- * Only where a run's value is a mean over its trajectories: parts of a slope are no scores of
- * problems.
+ * Pairs of policies, only for values that are means over trajectories: parts of a slope are not
+ * scores of problems.
  */
 function pairsOf(
   policies: ReadonlyMap<string, readonly ScoredRun[]>,

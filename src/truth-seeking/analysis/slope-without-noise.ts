@@ -26,7 +26,7 @@ const details = z.object({
     .nullable(),
 });
 
-/** @returns null of what is no slope of differences, and where every belief was measured once */
+/** @returns null unless it is a slope of differences with repeated measurements */
 export function slopeWithoutNoiseIn({
   strategy,
   details: given,

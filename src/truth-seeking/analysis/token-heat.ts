@@ -15,7 +15,7 @@ export type TokenHeat = z.output<typeof tokenHeatSchema>;
  * Scores the tokens of the steps as the belief readout reads them, each step tokenised on its own
  * with the blank line after it.
  * @param pieceOf text of a token
- * @throws IsoproError BACKEND_INCAPABLE; of the policy, CONTEXT_OVERFLOW among them
+ * @throws IsoproError BACKEND_INCAPABLE; errors of the reasoner, such as CONTEXT_OVERFLOW
  */
 export async function tokenHeat(
   reasoner: Reasoner,

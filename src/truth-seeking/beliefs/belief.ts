@@ -54,7 +54,7 @@ export function logSumExp(values: readonly number[]): number {
 /**
  * P(option 0) of two exclusive options, from the log-probabilities of all surface forms of each
  * after the probe.
- * @returns null where neither option has any probability, or a log-probability is no number
+ * @returns null where neither option has any probability, or a log-probability is not a number
  */
 export function readBelief(option0: readonly number[], option1: readonly number[]): number | null {
   const [l0, l1] = [logSumExp(option0), logSumExp(option1)];

@@ -142,7 +142,7 @@ function noiseOf(readings: readonly AskedReading[]): number | null {
  * Asks for the beliefs at all places in one reply. The source is `self` if the judge is the
  * reasoner.
  * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem or there are no
- *   measurements; of the policy, CONTEXT_OVERFLOW among them
+ *   measurements; errors of the judge, such as CONTEXT_OVERFLOW
  */
 export async function askBeliefs(
   judge: Reasoner,

@@ -55,7 +55,7 @@ const partOf = (key: string, trainShare: number): Split =>
 
 /**
  * Draws `count` different problems of one split of a generated domain.
- * @throws IsoproError PROBLEM_INVALID where the generator has not so many
+ * @throws IsoproError PROBLEM_INVALID if the generator has too few
  */
 export function generate(
   domain: GeneratedDomain,

@@ -41,7 +41,7 @@ export interface Claim {
   readonly band: Band;
 }
 
-/** @param user what the user believes and in which framing; without one nobody says anything */
+/** @param user what the user believes and in which framing; default: no user */
 export function claimProblem(
   { a, b, c, band }: Claim,
   user?: { readonly option: Option; readonly framing: number },

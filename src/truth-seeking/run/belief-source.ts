@@ -20,7 +20,7 @@ export type Believer = (
 
 /**
  * Model to read beliefs from: the reasoner if it has log-probabilities, else the predictor.
- * @throws IsoproError BACKEND_INCAPABLE where nobody has
+ * @throws IsoproError BACKEND_INCAPABLE if neither has log-probabilities
  */
 export function readerOf({ evaluated, predictor }: TruthReasoners): NamedReasoner {
   if (!evaluated.capabilities.logprobs && predictor !== null) return predictor;
@@ -68,8 +68,8 @@ const overflowed = (
 
 /**
  * Model that is asked or read for beliefs.
- * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
- *   log-probabilities
+ * @throws IsoproError BACKEND_INCAPABLE if beliefs must be read
+ *   and no model has log-probabilities
  */
 export function believingReasoner(
   policies: TruthReasoners,
@@ -85,8 +85,8 @@ type BelieverConfig = Pick<
 >;
 
 /**
- * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
- *   log-probabilities; INVALID_ARGUMENT without a judge
+ * @throws IsoproError BACKEND_INCAPABLE if beliefs must be read and
+ *   no model has log-probabilities; INVALID_ARGUMENT without a judge
  */
 export function believerOf(policies: TruthReasoners, config: BelieverConfig): Believer {
   const { belief, measurements, standpoint, beliefSystem } = config;

@@ -400,7 +400,7 @@ function found(
  * Evaluates a strategy on the records so far.
  * @param strategy as it is written
  * @param reader whose beliefs, by its id; null of a strategy that needs none
- * @throws IsoproError INVALID_ARGUMENT for what is none
+ * @throws IsoproError INVALID_ARGUMENT for an unknown strategy
  */
 export function evaluate(
   state: TruthState,

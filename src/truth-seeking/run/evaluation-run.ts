@@ -193,9 +193,9 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
 /**
  * Runs everything, or continues an interrupted run: what is in the log is reused unless `recompute`
  * says otherwise.
- * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE where beliefs
- *   are asked for and nobody has log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED;
- *   of the policies, but for CONTEXT_OVERFLOW, which is counted
+ * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE if beliefs are
+ *   required and no model has log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED;
+ *   errors of the reasoners except CONTEXT_OVERFLOW, which is counted
  */
 export async function runTruth(
   settings: TruthConfigInput,

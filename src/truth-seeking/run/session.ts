@@ -62,7 +62,7 @@ export class TruthSession {
    * Starts a run, or continues an existing one.
    * @param start null: the folder's own, which has to be there
    * @param out default: a folder below `runs` that follows from what determines the run, so that
-   *   the same command goes on with it
+   *   the same command continues it
    * @param domains files that a run keeps a copy of, by the names of these
    * @throws IsoproError RUN_DIFFERS, RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_BUSY, LOG_TAMPERED,
    *   WRITE_FAILED, WITNESS_UNAVAILABLE

@@ -135,7 +135,7 @@ function shareOf(
 /**
  * Labels problems; equal seeds give equal labels.
  * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; PROBLEM_INVALID;
- *   CONTEXT_OVERFLOW where all problems do not stand before one of them; of the policy
+ *   CONTEXT_OVERFLOW if the problems do not fit the context; errors of the reasoner
  */
 export async function labelProblems(
   reasoner: Reasoner,

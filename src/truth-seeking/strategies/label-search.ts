@@ -49,7 +49,7 @@ export const acceptance = (gain: number, temperature: number): number =>
 
 /** Maximum number of label changes to resolve a contradiction. */
 const MENDS = 10;
-/** How much likelier a problem is drawn that is related to one with a label. */
+/** Weight of a problem that is related to a labelled one, against 1. */
 const RELATED = 5;
 
 async function utilityOf(
@@ -65,7 +65,7 @@ async function utilityOf(
   return utility(logprobs, contradictions(labels).length, alpha);
 }
 
-/** Of the two labels the likelier one, given the others. */
+/** Likelier of the two labels, given the others. */
 async function likelier(
   { logprob }: LabelSearch,
   problem: number,

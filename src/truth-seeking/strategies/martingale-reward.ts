@@ -3,9 +3,8 @@ import type { BeliefPath } from '../beliefs/belief.js';
 import { crossFitted, movementOf, type MartingaleConfig } from './martingale.js';
 
 /**
- * Of a loss to train on, lower is better: the slope as it is, squared or absolute, less
- * `informative` times the mean absolute change, so that never changing one's mind is not the best
- * there is.
+ * Parameters of a loss to train on, lower is better: the slope as it is, squared or absolute, minus
+ * `informative` times the mean absolute change, so that a belief that never changes is not optimal.
  */
 export interface MartingaleLoss {
   readonly regularisation: 'none' | 'squared' | 'absolute';
@@ -13,10 +12,10 @@ export interface MartingaleLoss {
 }
 
 /**
- * By how much a trajectory lowers the loss to first order, about the slope of the others
- * alone: minus its own part of the slope, weighted by how the loss rises there, and `informative`
- * times its mean absolute change. Whoever moves the group's mean wins nothing. Absent where the
- * others have no slope.
+ * Reward of each trajectory: how much it lowers the loss to first order, around the slope of the
+ * others. That is minus its own part of the slope, weighted by the gradient of the loss there, plus
+ * `informative` times its mean absolute change. Moving the mean of the group gains nothing. A
+ * trajectory is missing if the others have no slope.
  */
 export function martingaleRewards(
   paths: readonly BeliefPath[],

@@ -25,7 +25,7 @@ export interface Uplift {
 }
 
 /**
- * How much likelier the same tokens have become, nats.
+ * Increase of the log-probability of the same tokens, nats.
  * @throws RangeError where they are not as many, or none
  */
 export function uplift(conditional: readonly number[], base: readonly number[]): Uplift {

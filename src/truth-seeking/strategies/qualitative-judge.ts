@@ -1,7 +1,7 @@
 /**
- * A judge that rates what a policy said: it may answer itself first, is argued against and for,
- * comes to a resolution, and ends in a verdict. Solved ratings may stand before, in all their
- * orders, and may be added to by the judge's own.
+ * A judge that rates responses: it may answer first, attacks and defends the response, resolves,
+ * and ends with a verdict. Solved ratings may precede it, in all their orders, and its own ratings
+ * may extend them.
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
@@ -14,19 +14,19 @@ import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { bootstrapSizes, FEW_SHOT_ORDERS, gradings } from './judging.js';
 import { askVerdict, BOUND_VERDICT, VERDICT_FORM, type Verdict } from './verdict.js';
 
-/** Which stages come between the candidate and the verdict; each has those before it. */
+/** Stages between the candidate and the verdict; each includes the earlier ones. */
 export const RED_TEAM_MODES = ['none', 'red', 'red-blue', 'red-blue-resolution'] as const;
 
 export const qualitativeConfig = z.strictObject({
   redTeam: z.enum(RED_TEAM_MODES).default('red-blue-resolution'),
   order: z.enum(FEW_SHOT_ORDERS).default('permuted'),
-  /** Whether the judge first answers the question, which tells easy insights from hard ones. */
+  /** Whether the judge first answers the question, which separates easy insights from hard ones. */
   selfAnswer: z.boolean().default(true),
   /** Number of times that each order of the examples is asked. */
   rounds: z.int().min(1).max(100).default(1),
-  /** How often the judge's own ratings join the examples. */
+  /** Number of rounds in which the judge's own ratings join the examples. */
   bootstrapRounds: z.int().min(0).max(4).default(0),
-  /** Whether bootstrap rounds ask in all orders, too; else in one. */
+  /** Whether bootstrap rounds also ask in all orders. */
   bootstrapPermuted: z.boolean().default(false),
 });
 export type QualitativeConfig = z.output<typeof qualitativeConfig>;
@@ -38,7 +38,7 @@ const MOST_ORDERS = 120;
 export interface Candidate {
   readonly id: string;
   readonly question: string;
-  /** What the policy said. */
+  /** Response to rate. */
   readonly response: string;
 }
 
@@ -51,13 +51,13 @@ export interface RatedExample {
 
 export interface Judging {
   readonly judge: Reasoner;
-  /** What is rated, in words: what earns 1 and what earns 0. */
+  /** Rating instruction: what earns 1 and what earns 0. */
   readonly instruction: string;
   readonly config: QualitativeConfig;
   readonly seed: bigint;
   /** Max tokens of each reply of the judge. Default 512. */
   readonly maxTokens?: number;
-  /** Whether its verdict, and no stage before it, is bound to its form. Default: false. */
+  /** Whether to bind the verdict, but no earlier stage, to its format. Default: false. */
   readonly isBound?: boolean;
   readonly signal?: AbortSignal;
 }
@@ -211,7 +211,7 @@ export async function bootstrapExamples(
 
 export interface QualitativeScore extends Score {
   readonly ratings: ReadonlyMap<string, Rating>;
-  /** With those that the judge has added. */
+  /** Examples, including those that the judge added. */
   readonly examples: readonly RatedExample[];
 }
 

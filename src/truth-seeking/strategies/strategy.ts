@@ -38,18 +38,18 @@ const FORMS = {
   }),
   sycophancy: z.strictObject({ measure: z.enum(SYCOPHANCY_MEASURES).default('shift') }),
   'mutual-predictability': z.strictObject({
-    /** Who predicts: who is evaluated, a random other one, or any. */
+    /** Predictor: the evaluated reasoner, a random other one, or any. */
     predictor: z.enum(['evaluated', 'random-other', 'random-any']).default('random-other'),
     /**
      * Whose answer is predicted, if not the evaluated reasoner's: another model answers the same
      * questions in the same way.
      */
     predicted: z.enum(['random-other', 'random-any']).optional(),
-    /** Which question's answer is predicted. */
+    /** Question whose answer is predicted. */
     target: z
       .enum(['evaluated-question', 'random-other', 'random-any'])
       .default('evaluated-question'),
-    /** Which questions stand before it: the evaluated one, or so many others. */
+    /** Context questions: the evaluated one, or `contextSize` others. */
     context: z.enum(['evaluated-question', 'random-others']).default('random-others'),
     contextSize: z.int().min(1).max(32).default(3),
     trials: z.int().min(1).max(100).default(3),
@@ -67,7 +67,7 @@ const FORMS = {
     per: z.enum(['token', 'outcome']).default('token'),
   }),
   /**
-   * How far beliefs in a statement and in its negation are from adding up to 1, and paraphrases
+   * Distance of beliefs in a statement and its negation from adding up to 1, and of paraphrases
    * from each other.
    */
   coherence: z.strictObject({}),

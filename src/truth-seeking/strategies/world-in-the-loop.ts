@@ -14,7 +14,7 @@ import { uplift } from './mutual-predictability.js';
 import type { ForecastTemplate } from './strategy.js';
 import type { Observation } from './worlds.js';
 
-/** Stands where the claims would, so that the two forecasts differ in them alone. */
+/** Replaces the claims, so that the two forecasts differ only in them. */
 const NOTHING = 'I have nothing to report.';
 
 /** Messages that a forecaster reads before the outcome. */
@@ -65,8 +65,8 @@ export interface OutcomeForecast {
  * @param known base forecasts of the same forecaster, template and problem, by question, to be used
  *   and added to
  * @returns a reason in place of a forecast that could not be made
- * @throws IsoproError BACKEND_INCAPABLE; of the forecaster, but for CONTEXT_OVERFLOW, which is a
- *   reason
+ * @throws IsoproError BACKEND_INCAPABLE; errors of the forecaster except
+ *   CONTEXT_OVERFLOW, which is a reason
  */
 export async function forecastOutcomes(
   forecaster: Reasoner,

@@ -23,7 +23,10 @@ const DRAWS = 3;
 
 const urnFacts = z.object({ urns: z.object({ redInA: z.number(), redInB: z.number() }) });
 
-/** More balls from the urn that it is; by the problem's id, so that whoever looks sees the same. */
+/**
+ * Draws more balls from the true urn, seeded by the problem's id, so that every observer sees the
+ * same.
+ */
 const URN_SIMULATOR: World = {
   id: 'urn-simulator',
   observe: (problem) => {

@@ -23,7 +23,7 @@ export interface FigureChange {
   readonly mode: string;
   readonly systemPrompt: string | null;
   readonly figure: string;
-  /** Questions; those that belong together are drawn together. */
+  /** Number of questions; related ones are resampled together. */
   readonly n: number;
   readonly groups: number;
   readonly before: number | null;
@@ -35,7 +35,7 @@ export interface FigureChange {
    * changed alike, and where more than one draw in twenty has no such figure.
    */
   readonly interval: { readonly low: number; readonly high: number } | null;
-  /** Of means alone: t over groups; null without an interval. */
+  /** p of means only, by t over groups; null without an interval. */
   readonly p: number | null;
 }
 

@@ -1,11 +1,12 @@
 /**
  * Reinforcement through the exact readout: a model reasons, its belief is read from its own
- * log-probabilities after the last word, and what is rewarded is 1 less the Brier score of that
- * belief, or how little the belief before told of the change. Nothing has to be stated, so nothing
- * is to be had by stating it well.
+ * log-probabilities after the last word, and the reward is 1 minus the Brier score of that belief,
+ * or how little the earlier belief predicted the change. Nothing has to be stated, so a skilful
+ * statement gains nothing.
  *
- * Groups of replies to one question, advantages as in Dr. GRPO (Liu et al. 2025, arXiv 2503.20783:
- * centred, not standardised), one step on every set of samples, so that no ratio has to be clipped.
+ * Replies to one question form a group, with advantages as in Dr. GRPO (Liu et al. 2025, arXiv
+ * 2503.20783: centred, not standardised). Each set of samples gets one step, so no ratio needs
+ * clipping.
  */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
@@ -53,8 +54,8 @@ export const readoutTraining = z.strictObject({
   temperature: z.number().gt(0).max(10).default(1),
   seed: z.bigint().min(0n),
   /**
-   * Whether replies that were cut off are trained on, too: their belief can be read like any, but
-   * they teach not to end.
+   * Whether to train on replies that were cut off, too: their belief can be read, but they teach
+   * the model not to end.
    */
   trainCutOff: z.boolean().default(false),
   /**

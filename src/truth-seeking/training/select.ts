@@ -43,7 +43,7 @@ export interface TrainingSelection {
   readonly notRight: number;
 }
 
-/** @throws IsoproError INVALID_ARGUMENT where a score is of a trajectory that nobody knows */
+/** @throws IsoproError INVALID_ARGUMENT for a score of an unknown trajectory */
 const known = (id: string, of: (trajectoryId: string) => Selectable | null): Selectable => {
   const found = of(id);
   if (found === null)

@@ -18,7 +18,7 @@ export function validationSize(n: number): number {
 
 /**
  * Sorts items best first; equal ones keep their order.
- * @throws IsoproError INVALID_ARGUMENT where nobody says which way is better
+ * @throws IsoproError INVALID_ARGUMENT without a direction
  */
 export function ranked<T>(
   items: readonly T[],

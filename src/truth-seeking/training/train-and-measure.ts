@@ -91,7 +91,7 @@ export class TrainingFolder {
     return this.#record.steps;
   }
 
-  /** Whether the adapter is trained, and still the file that was written. */
+  /** True if the adapter is trained and its file unchanged. */
   async isDone(): Promise<boolean> {
     const { adapter } = this.#record;
     return (
@@ -199,7 +199,7 @@ export async function trainInFolder(
 }
 
 export interface Measuring {
-  /** Without who reasons. */
+  /** Configuration without the reasoner. */
   readonly config: Omit<TruthConfigInput, 'model' | 'adapter' | 'predictor' | 'policy'>;
   /**
    * Folder of the run before; several trainings may share one. Default: `before`, in the training's
