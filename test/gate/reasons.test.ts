@@ -222,7 +222,7 @@ describe('the paired t', () => {
   const [two, four] = [fill(0.25, 2), fill(0.25, 4)];
 
   test('goes its way in words, and an effect that is reached to the last bit is reached', () => {
-    const words = 'evidence after the fact';
+    const words = 'more evidence than planned';
     expect(said([fill(0.25, 3), [], []])).toEqual([
       'invalid',
       `3 problems in the lane screen, but the policy allows 2: ${words}`,
@@ -479,7 +479,10 @@ describe('guards', () => {
       decide(NEW, NEW, { attempt: 1, trials, guards }, { kind: 'e-process', guards: [guard] });
     expect(ask([], { ['x'.repeat(70)]: [] })).toMatchObject({
       decision: 'invalid',
-      reasons: ['the challenger is the incumbent', `the policy has no guard ${'x'.repeat(60)}`],
+      reasons: [
+        'challenger and incumbent are the same version',
+        `the policy has no guard ${'x'.repeat(60)}`,
+      ],
       statistic: null,
       guards: [],
     });
@@ -541,12 +544,12 @@ describe('pairs of trials', () => {
     [
       'another epoch',
       [now, { ...before, epoch: long }],
-      [`sql p sample 0: evaluator epoch ${short} beside epoch 1`],
+      [`sql p sample 0: evaluator epoch ${short} differs from epoch 1`],
     ],
     [
       'another verifier',
       [now, { ...before, verifier: long }],
-      [`sql p sample 0: verifier ${short} beside digest 1`],
+      [`sql p sample 0: verifier ${short} differs from digest 1`],
     ],
     [
       'two lanes',

@@ -113,7 +113,7 @@ describe('signed costs', () => {
     const bad = decided([...verdicts(3, 0), { ...first!, task: 'sql' }]);
     expect([bad.decision, bad.reasons.join()]).toEqual([
       'invalid',
-      expect.stringContaining('takes a signed score'),
+      expect.stringContaining('a signed score needs a guard with a ceiling'),
     ]);
     for (const cost of [NaN, Infinity, -Infinity])
       expect(() => guardOf([[cost, 0]], 0.2)).toThrow(/not a finite cost/);

@@ -503,22 +503,22 @@ describe('what a job comes to', () => {
     [
       'truth-analyze',
       { analyzer: 'token-level-evidence', runs: ['r'] },
-      'settings: trajectory: token-level-evidence , and only there',
+      'settings: trajectory: required for token-level-evidence, and only there',
     ],
     [
       'truth-analyze',
       { analyzer: 'results-catalog', runs: ['r'], trajectory: 't' },
-      'settings: trajectory: token-level-evidence is about one',
+      'settings: trajectory: required for token-level-evidence',
     ],
     [
       'truth-analyze',
       { analyzer: 'training-causal-effect', runs: ['r'] },
-      'settings: after: training-causal-effect has runs of what was trained',
+      'settings: after: required for training-causal-effect',
     ],
     [
       'truth-analyze',
       { analyzer: 'results-catalog', runs: ['r'], after: ['r'] },
-      'settings: after: training-causal-effect has runs',
+      'settings: after: required for training-causal-effect',
     ],
     ...['model', 'adapter'].map(
       (name) =>

@@ -135,15 +135,15 @@ test('a promotion goes one way, and its settings are of that way', () => {
   ])
     expect([taken, said(taken)]).toEqual([taken, '']);
   for (const [refused, ...words] of [
-    [{}, 'as: sql@champion takes evidence'],
+    [{}, 'as: sql@champion requires evidence'],
     [{ open: true, problems: 1 }, 'problems: cannot be combined with open'],
-    [{ evidence: 'e.json' }, 'evidence: it needs gate'],
+    [{ evidence: 'e.json' }, 'evidence: requires gate'],
     [{ open: true, gate: 1 }, 'gate: names an open gate, and cannot be combined with open'],
     [{ force: true, gate: 1 }, 'gate: names an open gate, and cannot be combined with force'],
-    [{ gate: 1, problems: 1, policy: 'p.json' }, 'policy: it is for a gate that begins'],
-    [{ force: true, policy: 'p.json' }, 'policy: it is for a gate that begins'],
-    [{ gate: 1, guards: 'g.json' }, 'guards: they need gate and problems'],
-    [{ problems: 1, guards: 'g.json' }, 'guards: they need gate and problems'],
+    [{ gate: 1, problems: 1, policy: 'p.json' }, 'policy: only a new gate takes it'],
+    [{ force: true, policy: 'p.json' }, 'policy: only a new gate takes it'],
+    [{ gate: 1, guards: 'g.json' }, 'guards: requires gate and problems'],
+    [{ problems: 1, guards: 'g.json' }, 'guards: requires gate and problems'],
     [{ as: 'sql@challenger', gate: 1 }, 'as: sql@challenger takes neither a gate nor force'],
     [{ as: 'sql@challenger', force: true }, 'as: sql@challenger takes neither a gate nor force'],
     [{ as: 'a b', force: true }, 'settings.as: "a b" is not an alias: give SCENARIO'],

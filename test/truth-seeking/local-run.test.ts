@@ -543,5 +543,5 @@ test('domains are listed, shown, and made of rows', async () => {
   const { stdout } = await runCli([...made, '--licence', 'own', '--out', at('views.json')], env);
   expect(stdout).toBe(`${at('views.json')}: 2 problems; left out: 1 no CMV before its title\n`);
   const shown = await runCli(['truth', 'domains', at('views.json'), '--split', 'train'], env);
-  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*nobody knows/);
+  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*no known answer/);
 });

@@ -274,13 +274,16 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
         },
         replaces: digestOfRecord(beliefs),
       },
-      'is not the mean over its wordings',
+      'is not the mean of its measurements',
     ],
     seed: [
       { ...made, trajectory: trajectory({ ...made.trajectory, seed: '1' }) as never },
-      'another id, seed than follows',
+      'differs from its configuration in id, seed',
     ],
-    words: [{ ...made, trajectory: { ...made.trajectory, steps: [] } }, 'another id than follows'],
+    words: [
+      { ...made, trajectory: { ...made.trajectory, steps: [] } },
+      'differs from its configuration in id',
+    ],
     problem: [
       {
         kind: 'problem',
@@ -289,8 +292,8 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
       },
       'not ask',
     ],
-    count: [{ ...state.complete!, readouts: 9 }, 'counts other records'],
-    place: [{ ...beliefs, replaces: null }, 'names another record'],
+    count: [{ ...state.complete!, readouts: 9 }, 'record counts are wrong'],
+    place: [{ ...beliefs, replaces: null }, 'names the wrong record'],
   };
   for (const [name, [lie, why]] of Object.entries(lies)) {
     cpSync(at('sound'), at(`lie-${name}`), { recursive: true });
@@ -333,7 +336,10 @@ test('the judge misses what was asked for and is not there, and looks at worlds 
   await session.sign();
   await session[Symbol.asyncDispose]();
   const { verdict, failure } = await judgeTruthRun({ folder, home });
-  expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('did not come about')]);
+  expect([verdict, failure]).toEqual([
+    'hard_fail',
+    expect.stringContaining('are not what happened'),
+  ]);
 });
 
 test('trials are of who said the answers, whoever measures them', async () => {

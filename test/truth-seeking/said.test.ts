@@ -246,7 +246,11 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
         await score(session, id);
         await write(session, false);
       },
-      ['hard_fail', expect.stringContaining('not what all the records'), expect.closeTo(0.01, 9)],
+      [
+        'hard_fail',
+        expect.stringContaining('does not match all the records'),
+        expect.closeTo(0.01, 9),
+      ],
     ],
     omitted: [
       async (session) => {
@@ -261,7 +265,7 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
         await write(session, true);
         await write(session, false);
       },
-      ['hard_fail', expect.stringContaining('not what all the records'), null],
+      ['hard_fail', expect.stringContaining('does not match all the records'), null],
     ],
   };
   const first = honest.trajectories.find(isRight)!;
@@ -278,7 +282,7 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
       });
       await session.write({ ...kept, readout: { ...kept.readout, readings }, replaces: null });
     },
-    ['hard_fail', expect.stringContaining('another number of measurements'), null],
+    ['hard_fail', expect.stringContaining('a different number of measurements'), null],
   ];
   for (const [name, [lie, expected]] of Object.entries(lies)) {
     await begun(name, config, policies);
@@ -310,7 +314,7 @@ test('the judge refuses stated beliefs that are denied', async () => {
   });
   expect([verdict, failure]).toEqual([
     'hard_fail',
-    expect.stringContaining('states other beliefs'),
+    expect.stringContaining('states different beliefs'),
   ]);
 });
 
@@ -460,19 +464,19 @@ test('trials are of one predictor: another one begins them anew, and one that wa
       { ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) },
       'mixes measurements of different models',
     ],
-    [{ ...own, trials: [] }, 'not as many trials'],
+    [{ ...own, trials: [] }, 'a different number of trials'],
     // another answer of the run before it than the one that the seed draws
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, contextAnswers: [elsewhere] })) },
-      'not those that the seed of the run draws',
+      'do not follow from the seed of the run',
     ],
     [
       { ...own, trials: [], unmeasured: ['there is no other answer'] },
-      'not those that the seed of the run draws',
+      'do not follow from the seed of the run',
     ],
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, conditional: [], base: [] })) },
-      'not those that the seed of the run draws',
+      'do not follow from the seed of the run',
     ],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
@@ -554,14 +558,14 @@ test('another model’s answers are predicted: it answers the same questions onc
         trials: made.trials.map((trial) => ({ ...trial, answer: textOf(trajectory) })),
         replaces,
       },
-      'not those that the seed of the run',
+      'do not follow from the seed of the run',
     ],
     [
       {
         ...said,
         trajectory: { ...said.trajectory, steps: [{ content: 'Else.', trainable: true }] },
       },
-      'another id than follows',
+      'differs from its configuration in id',
     ],
     [{ ...said, trajectory: { ...trajectory } }, 'a peer record is of the evaluated policy itself'],
   ];
@@ -691,12 +695,12 @@ test('the judge refuses ratings that no rater can have given, and those of a par
     ],
     none: [
       [{ ...first!, score: null, error: null }, ...others],
-      ['hard_fail', expect.stringContaining('no grading came to')],
+      ['hard_fail', expect.stringContaining('does not fit its gradings')],
     ],
     part: [others, ['not_ended', expect.stringMatching(/^1 beliefs or measurements/)]],
     twice: [
       [{ ...first!, gradings: 2 }, ...others],
-      ['hard_fail', expect.stringContaining('not as many gradings')],
+      ['hard_fail', expect.stringContaining('a different number of gradings')],
     ],
     mixed: [
       [{ ...first!, raterId: 'f'.repeat(64) }, ...others],
@@ -749,7 +753,7 @@ test('answers that go together by a judge’s word need no log-probabilities; th
   const [verdict, failure] = await forged('inconsistent', fewer, at('home-inconsistent'));
   expect([verdict, failure]).toEqual([
     'hard_fail',
-    expect.stringContaining('not those that the seed of the run draws'),
+    expect.stringContaining('do not follow from the seed of the run'),
   ]);
   const same = await ran('same', config, { judge: consistent });
   expect(same.state.results).toMatchObject([

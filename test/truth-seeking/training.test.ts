@@ -120,8 +120,8 @@ describe('selection', () => {
     expect(selectForTraining([many], all()).selected).toEqual(['a0', 'a15', 'a30']);
     const other = file('b', [1, 5, 3, 4, 2, 0, 0, 0, 0, 0], 'higher');
     expect(selectForTraining([many, other], all()).selected).toEqual(['a0', 'a15', 'a30', 'b1']);
-    expect(() => selectForTraining([file('c', [1, 2])], all())).toThrow(/nothing is selected/);
-    expect(() => selectForTraining([many], () => null)).toThrow(/is not there/);
+    expect(() => selectForTraining([file('c', [1, 2])], all())).toThrow(/too few trajectories/);
+    expect(() => selectForTraining([many], () => null)).toThrow(/unknown trajectory/);
   });
 
   test('T14, T16: validation by lot, whole trajectories, after the ones that end on the wrong side', () => {

@@ -573,7 +573,7 @@ test('options that are exchanged turn everything that points to them', () => {
   expect(swapped(turned)).toEqual(asked);
   expect(() =>
     binaryProblem({ question: 'q', options: ['tea', ' tea'], correctOption: 0 }),
-  ).toThrow(/two different options/);
+  ).toThrow(/two different, non-empty options/);
 });
 
 describe('T27: urns', () => {

@@ -358,7 +358,7 @@ class Asked {
       trajectory as unknown as Json,
     );
     if (differences.length > 0)
-      fail(`a trajectory has ${differences.join(', ')} that do not follow from its configuration`);
+      fail(`a trajectory differs from its configuration in ${differences.join(', ')}`);
   }
 }
 
