@@ -94,7 +94,7 @@ test('T28: one thread, two and eight hold the same beliefs to 1e-6, and the same
     const beliefs = state.trajectories.flatMap(({ trajectory: { id } }) =>
       state.beliefs(id)!.readout.readings.map(({ belief }) => belief!.p0),
     );
-    return { beliefs, selected: selectTop(scored, 0.5, direction) };
+    return { beliefs, selected: selectTop(scored, 0.5, direction).map(({ item }) => item) };
   };
   const one = await of(1);
   expect([one.selected.length, one.beliefs.length > 3]).toEqual([1, true]);
