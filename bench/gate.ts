@@ -5,7 +5,7 @@
  */
 import { BettingProcess, logDiscordant } from '../src/gate/e-process.js';
 import { pairedT } from '../src/gate/paired-t.js';
-import { alphaOf, gatePolicy, type PairedTPolicy, type SignPolicy } from '../src/gate/policy.js';
+import { alphaOf, gateTerms, type PairedTTerms, type SignTerms } from '../src/gate/terms.js';
 import { sign } from '../src/gate/sign.js';
 import { differenceOf, type Block, type Lane } from '../src/gate/trials.js';
 import { deriveSeed, Random } from '../src/random.js';
@@ -117,7 +117,7 @@ export class Gate {
 
   constructor(measure: 'verdict' | 'score', attempt: number) {
     this.#logThreshold = -Math.log(
-      alphaOf(gatePolicy.parse({ kind: 'e-process', measure }), attempt),
+      alphaOf(gateTerms.parse({ kind: 'e-process', measure }), attempt),
     );
     this.#process = measure === 'score' ? new BettingProcess() : null;
   }
@@ -167,8 +167,8 @@ const METHODS: readonly Method[] = ['e-process', 'sign', 'paired-t', 'naive', 'p
 export const measureOf = (scenario: Scenario): 'verdict' | 'score' =>
   scenario === 'heavyTail' || scenario === 'clustered' ? 'score' : 'verdict';
 
-const SIGN = gatePolicy.parse({ kind: 'sign', margin: 0.01 }) as SignPolicy;
-const PAIRED_T = gatePolicy.parse({ kind: 'paired-t' }) as PairedTPolicy;
+const SIGN = gateTerms.parse({ kind: 'sign', margin: 0.01 }) as SignTerms;
+const PAIRED_T = gateTerms.parse({ kind: 'paired-t' }) as PairedTTerms;
 
 /**
  * The paired t of a trainer: its screen, then its confirmation two problems at a time, then what is
@@ -283,7 +283,7 @@ export function benchGate({
   readonly campaigns: number;
   readonly seed: bigint;
 }): GateBench {
-  const { alpha } = gatePolicy.parse({ kind: 'e-process' });
+  const { alpha } = gateTerms.parse({ kind: 'e-process' });
   const counts = Object.fromEntries(
     METHODS.map((method) => [
       method,

@@ -8,10 +8,10 @@ import { loadModel, type Model } from '../src/engine/model.js';
 import { readBeliefs } from '../src/truth-seeking/beliefs/readout.js';
 import { generate } from '../src/truth-seeking/domains/domain.js';
 import { SUMS_AND_CLAIMS } from '../src/truth-seeking/domains/sums-and-claims.js';
-import { localPolicy } from '../src/truth-seeking/local-policy.js';
+import { localReasoner } from '../src/truth-seeking/local-reasoner.js';
 import { opening } from '../src/truth-seeking/modes/asking.js';
 import { REASONING_MODES } from '../src/truth-seeking/modes/mode.js';
-import { asBranch, type Policy } from '../src/truth-seeking/policy.js';
+import { asBranch, type Reasoner } from '../src/truth-seeking/reasoner.js';
 import type { BinaryProblem } from '../src/truth-seeking/problem.js';
 import { trajectory, type Trajectory } from '../src/truth-seeking/trajectory.js';
 
@@ -111,7 +111,11 @@ async function reasonings(
 }
 
 /** A policy whose scores are told apart by what they cost. */
-function watched(model: Model, policy: Policy, onScored: (scored: BranchScores) => void): Policy {
+function watched(
+  model: Model,
+  policy: Reasoner,
+  onScored: (scored: BranchScores) => void,
+): Reasoner {
   return {
     ...policy,
     async score(prefix, targets, options = {}) {
@@ -139,7 +143,7 @@ export async function benchTruth(options: TruthBenchOptions): Promise<TruthBench
     ...(threads === undefined ? {} : { threads }),
     ...(options.matmul === undefined ? {} : { matmul: options.matmul }),
   });
-  const policy = await localPolicy(model, { seed });
+  const policy = await localReasoner(model, { seed });
   const problems = generate(SUMS_AND_CLAIMS, 'test', count, seed);
   // the first call reads the file
   await model.score(policy.promptIds([{ role: 'user', content: 'Hello' }]), [[0]]);

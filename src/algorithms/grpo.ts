@@ -6,6 +6,7 @@
  * DAPO (Yu et al. 2025, arXiv 2503.14476 §3.3).
  */
 import { z } from 'zod';
+import { advantages } from '../engine/group-advantages.js';
 import type { Objective, TrainSequence } from '../engine/trainer.js';
 import { given } from '../given.js';
 import { ofSampled } from '../rollouts/episode.js';
@@ -14,9 +15,6 @@ import { algorithm, type Group, type Sample } from './algorithm.js';
 import { keyedRollouts } from './sequences.js';
 import { chunks, shuffledBatches, takeSteps, temperedLogprobs } from './steps.js';
 import { seededRandom } from '../random.js';
-
-/** Added to the standard deviation of a group's rewards. */
-const EPSILON = 1e-6;
 
 /** Differences between the variants. */
 interface Variant {
@@ -66,23 +64,6 @@ function rewardOf(
 ): number | null {
   if (kind === 'none') return null;
   return (reward === 'score' ? score : undefined) ?? (kind === 'pass' ? 1 : 0);
-}
-
-/**
- * Returns (reward - mean) within a group, divided by (standard deviation + epsilon) if
- * standardised; null without a verdict.
- */
-export function advantages(
-  rewards: readonly (number | null)[],
-  standardised: boolean,
-): (number | null)[] {
-  const known: number[] = rewards.filter((reward) => reward !== null);
-  const mean = known.reduce((sum, reward) => sum + reward, 0) / known.length;
-  const deviation = Math.sqrt(
-    known.reduce((sum, reward) => sum + (reward - mean) ** 2, 0) / known.length,
-  );
-  const unit = standardised ? deviation + EPSILON : 1;
-  return rewards.map((reward) => (reward === null ? null : (reward - mean) / unit));
 }
 
 /**

@@ -1,12 +1,12 @@
 /**
- * Whether a version takes another's place: one pure function of who they are, what was measured,
- * and what was asked for beforehand.
+ * Decides whether a challenger replaces the incumbent: a pure function of the two versions, the
+ * evidence and the terms that were fixed beforehand.
  */
 import { z } from 'zod';
 import { heldGuard, superiority } from './means.js';
 import type { Outcome, Statistic } from './outcome.js';
 import { pairedT } from './paired-t.js';
-import { alphaOf, gatePolicy, parsed, type GatePolicy, type GatePolicyInput } from './policy.js';
+import { alphaOf, gateTerms, parsed, type GateTerms, type GateTermsInput } from './terms.js';
 import { sign } from './sign.js';
 import { pair, trials, type Block, type TrialInput } from './trials.js';
 
@@ -32,7 +32,7 @@ export interface GateEvidence {
    * counts.
    */
   readonly attempt: number;
-  /** Of both versions, on problems that no earlier gate has used. */
+  /** Trials of both versions, on problems that no earlier gate has used. */
   readonly trials: readonly TrialInput[];
   /** By the name of a guard, its trials. */
   readonly guards?: Readonly<Record<string, readonly TrialInput[]>>;
@@ -50,7 +50,7 @@ export interface GateDecision {
   /** Why, in sentences. */
   readonly reasons: readonly string[];
   readonly attempt: number;
-  /** What this attempt has spent, whatever the decision. */
+  /** Alpha spent by this attempt, whatever the decision. */
   readonly alpha: number;
   /** Problems, and pairs of samples on them, that the target counts. */
   readonly blocks: number;
@@ -75,89 +75,76 @@ const withMap = (evidence: unknown): unknown => {
   return { ...evidence, guards: new Map(Object.entries(guards)) };
 };
 
-function target(blocks: readonly Block[], policy: GatePolicy, alpha: number): Outcome {
-  switch (policy.kind) {
+function target(blocks: readonly Block[], terms: GateTerms, alpha: number): Outcome {
+  switch (terms.kind) {
     case 'e-process':
-      return superiority(blocks, policy, alpha);
+      return superiority(blocks, terms, alpha);
     case 'sign':
-      return sign(blocks, policy, alpha);
+      return sign(blocks, terms, alpha);
     case 'paired-t':
-      return pairedT(blocks, policy, alpha);
+      return pairedT(blocks, terms, alpha);
   }
 }
 
 /**
- * Decides about a challenger. The same arguments give the same answer; nothing is read or written,
- * and asking again after every trial is free under the default policy. What the decisions promise:
- * docs/gate.md.
+ * Decides about a challenger. The function is pure: equal arguments give equal answers. Under the
+ * default terms it may be called after every trial. docs/gate.md says what the decisions promise.
  * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID where an argument has another
- * form; evidence of the right form that contradicts itself is the decision `invalid`
+ *   form; evidence of the right form that contradicts itself is the decision `invalid`
  */
 export function decide(
   challenger: Version,
   incumbent: Version,
   evidence: GateEvidence,
-  policy: GatePolicyInput = { kind: 'e-process' },
+  terms: GateTermsInput = { kind: 'e-process' },
 ): GateDecision {
-  const asked = parsed(gatePolicy, policy, 'policy', 'GATE_POLICY_INVALID');
+  const asked = parsed(gateTerms, terms, 'policy', 'GATE_POLICY_INVALID');
   const given = parsed(gateEvidence, withMap(evidence), 'evidence', 'GATE_EVIDENCE_INVALID');
-  const [one, other] = [challenger, incumbent].map((each, i) =>
-    parsed(version, each, i === 0 ? 'challenger' : 'incumbent', 'GATE_EVIDENCE_INVALID'),
-  ) as [Version, Version];
+  const one = parsed(version, challenger, 'challenger', 'GATE_EVIDENCE_INVALID');
+  const other = parsed(version, incumbent, 'incumbent', 'GATE_EVIDENCE_INVALID');
   const alpha = alphaOf(asked, given.attempt);
   const pairing = pair(given.trials, one.id, other.id);
   const guarded = asked.guards.map((guard) => ({
     guard,
     pairing: pair(given.guards.get(guard.name) ?? [], one.id, other.id, guard.ceiling),
   }));
-  const said = (
-    decision: Decision,
-    reasons: readonly string[],
-    statistic: Statistic | null,
-    guards: readonly GuardDecision[],
-  ): GateDecision => ({
-    decision,
-    reasons,
-    attempt: given.attempt,
-    alpha,
-    blocks: pairing.blocks.length,
-    pairs: pairing.pairs,
-    statistic,
-    guards,
+  const of = { attempt: given.attempt, alpha };
+  const counts = { blocks: pairing.blocks.length, pairs: pairing.pairs };
+  const undecided = (decision: Decision, reasons: readonly string[]): GateDecision => ({
+    ...{ decision, reasons, ...of, ...counts, statistic: null, guards: [] },
   });
+  /** Faults or errors of the guards' trials, each with the name of its guard. */
+  const ofGuards = (what: 'faults' | 'errors'): string[] =>
+    guarded.flatMap(({ guard, pairing: own }) =>
+      own[what].map((each) => `guard ${guard.name}: ${each}`),
+    );
 
   const faults = [
-    ...(one.id === other.id ? ['the challenger is the incumbent'] : []),
+    ...(one.id === other.id ? ['challenger and incumbent are the same version'] : []),
     ...[...given.guards.keys()]
       .filter((name) => !asked.guards.some((guard) => guard.name === name))
       .map((name) => `the policy has no guard ${name.slice(0, 60)}`),
     ...pairing.faults,
-    ...guarded.flatMap(({ guard, pairing: of }) =>
-      of.faults.map((fault) => `guard ${guard.name}: ${fault}`),
-    ),
+    ...ofGuards('faults'),
   ];
-  if (faults.length > 0) return said('invalid', faults, null, []);
-  const errors = [
-    ...pairing.errors,
-    ...guarded.flatMap(({ guard, pairing: of }) =>
-      of.errors.map((error) => `guard ${guard.name}: ${error}`),
-    ),
-  ];
+  if (faults.length > 0) return undecided('invalid', faults);
+  const errors = [...pairing.errors, ...ofGuards('errors')];
   // a pair that is left out may be missing because of how it would have come out
-  if (errors.length > 0) return said('infrastructure-error', errors, null, []);
+  if (errors.length > 0) return undecided('infrastructure-error', errors);
 
   const outcome = target(pairing.blocks, asked, alpha);
-  const guards = guarded.map(({ guard, pairing: of }) => ({
+  const guards = guarded.map(({ guard, pairing: { blocks } }) => ({
     name: guard.name,
-    ...heldGuard(of.blocks, guard, alpha),
+    ...heldGuard(blocks, guard, alpha),
   }));
   const all = [outcome, ...guards];
   const reasons = [outcome.reason, ...guards.map(({ name, reason }) => `guard ${name}: ${reason}`)];
-  const decision =
-    (['invalid', 'refuted', 'inconclusive', 'open'] as const).find((state) =>
-      all.some((each) => each.state === state),
+  const state =
+    (['invalid', 'refuted', 'inconclusive', 'open'] as const).find((one) =>
+      all.some((each) => each.state === one),
     ) ?? 'shown';
-  return said(DECISIONS[decision], reasons, outcome.statistic, guards);
+  const decision = DECISIONS[state];
+  return { decision, reasons, ...of, ...counts, statistic: outcome.statistic, guards };
 }
 
 const DECISIONS = {

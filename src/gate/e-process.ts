@@ -1,8 +1,8 @@
 /**
- * E-processes: evidence that may be looked at after every problem. Each is a non-negative process
- * that under its null hypothesis grows in no step on average, from 1; so the chance that it ever
- * reaches 1 / alpha is at most alpha (Ville 1939), whenever and however often somebody looks.
- * Everything is kept as a logarithm; nothing overflows.
+ * E-processes: evidence that may be checked after every problem. Each is a non-negative process
+ * that starts at 1 and does not grow on average under its null hypothesis, so the chance that it
+ * ever reaches 1 / alpha is at most alpha (Ville 1939), however often it is checked. Values are
+ * logarithms, so nothing overflows.
  */
 
 /**
@@ -13,7 +13,7 @@
  */
 export function logDiscordant(wins: number, losses: number): number {
   if (!Number.isSafeInteger(wins) || !Number.isSafeInteger(losses) || wins < 0 || losses < 0)
-    throw new RangeError(`needs whole numbers of wins and losses, got ${wins} and ${losses}`);
+    throw new RangeError(`wins and losses must be whole numbers, got ${wins} and ${losses}`);
   let [term, sum, log] = [1, 1, -Math.log(losses + 1)];
   for (let j = 0; j < wins; j++) {
     const ratio = (wins - j) / (losses + 2 + j);
@@ -45,12 +45,14 @@ export const fixedBet = (fraction: number): Bets => ({
 });
 
 /**
- * Gauss and Legendre's nodes on [0, 1]: the uniform mixture over all fractions. As their weights
- * are positive and add up to 1, the sum is an e-process in its own right, not an approximation of
- * one; up to 255 differences it also equals the integral, because a product of n terms 1 + fraction
- * × difference is a polynomial of degree n, which 128 nodes integrate exactly up to degree 255.
+ * Gauss-Legendre nodes on [0, 1]: the uniform mixture over all fractions. Their weights are
+ * positive and add up to 1, so the sum is an e-process itself, not an approximation of one. Up to
+ * 255 differences it also equals the integral, because a product of n terms 1 + fraction ×
+ * difference is a polynomial of degree n, which 128 nodes integrate exactly up to degree 255.
  */
-export const UNIFORM_BETS: Bets = gaussLegendre(128);
+export const uniformBets = (): Bets => (uniform ??= gaussLegendre(128));
+/** Made at the first use: most commands decide nothing. */
+let uniform: Bets | undefined;
 
 function gaussLegendre(nodes: number): Bets {
   const fractions = new Float64Array(nodes);
@@ -91,7 +93,7 @@ export class BettingProcess {
   readonly #products: Float64Array;
   #pending = 0;
 
-  constructor(bets: Bets = UNIFORM_BETS) {
+  constructor(bets: Bets = uniformBets()) {
     this.#bets = bets;
     this.#logs = bets.weights.map(Math.log);
     this.#products = new Float64Array(bets.weights.length).fill(1);
@@ -129,13 +131,13 @@ export class RestartingProcess {
   readonly #values: Float64Array;
   readonly #logs: Float64Array;
   /**
-   * e^-`#logs`, by which what begins to bet is measured. It may vanish beside a fortune, never grow
-   * beyond what waited.
+   * e^-`#logs`, the scale of wealth that starts to bet. It may underflow next to a large wealth,
+   * and never exceeds the waiting wealth.
    */
   readonly #scales: Float64Array;
   #count = 0;
 
-  constructor(bets: Bets = UNIFORM_BETS) {
+  constructor(bets: Bets = uniformBets()) {
     this.#bets = bets;
     this.#values = new Float64Array(bets.weights.length);
     this.#logs = new Float64Array(bets.weights.length);
@@ -170,10 +172,10 @@ export class RestartingProcess {
 
 function requireDifference(difference: number): void {
   if (!(difference >= -1 && difference <= 1))
-    throw new RangeError(`a difference lies in [-1, 1], got ${difference}`);
+    throw new RangeError(`a difference must be in [-1, 1], got ${difference}`);
 }
 
-/** Of which at least one is finite. */
+/** ln(e^a + e^b), where at least one of the two is finite. */
 function logAdd(a: number, b: number): number {
   const [large, small] = a > b ? [a, b] : [b, a];
   return large + Math.log1p(Math.exp(small - large));

@@ -11,17 +11,17 @@ export type { Statistic } from './outcome.js';
 export { pairedTInterval } from './paired-t.js';
 export {
   alphaOf,
-  gatePolicy,
-  type GatePolicy,
-  type GatePolicyInput,
+  gateTerms as gatePolicy,
+  type GateTerms as GatePolicy,
+  type GateTermsInput as GatePolicyInput,
   type GuardInput,
-} from './policy.js';
+} from './terms.js';
 export {
   decideRollback,
-  rollbackPolicy,
+  rollbackTerms as rollbackPolicy,
   type RollbackDecision,
-  type RollbackPolicy,
-  type RollbackPolicyInput,
+  type RollbackTerms as RollbackPolicy,
+  type RollbackTermsInput as RollbackPolicyInput,
 } from './rollback.js';
 export { minimumBlocks, twoSidedThreshold } from './spending.js';
 export type { TrialInput } from './trials.js';

@@ -1,4 +1,4 @@
-/** What one test says of one list of trials, whatever the test. */
+/** The outcome of one test on one list of trials. */
 import type { Interval } from '../statistics/index.js';
 
 /**
@@ -27,7 +27,7 @@ export type Statistic =
       readonly screen: number;
       readonly confirmation: number;
       readonly heldOut: number;
-      /** Of the confirmation; null where there is none. */
+      /** Mean of the confirmation lane; null if it is empty. */
       readonly mean: number | null;
       readonly interval: Interval | null;
     }

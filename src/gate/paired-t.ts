@@ -9,15 +9,15 @@ import {
   studentQuantile,
   type Interval,
 } from '../statistics/index.js';
-import type { PairedTPolicy } from './policy.js';
+import type { PairedTTerms } from './terms.js';
 import { twoSidedThreshold } from './spending.js';
 import type { Outcome } from './outcome.js';
 import { differenceOf, type Block, type Lane } from './trials.js';
 
-/** Below, the t quantile's square leaves the doubles; nobody has so much evidence. */
+/** Smallest level: below it the square of the t quantile overflows a double. */
 const SMALLEST_LEVEL = 1e-100;
 
-/** Quantiles by what they are of: a gate asks for the same few at every look. */
+/** Quantiles by key: a gate asks for the same few at every look. */
 const quantiles = new Map<string, number>();
 const KEPT = 1024;
 
@@ -55,16 +55,10 @@ export function pairedTInterval(
   return { low: centre - half, high: centre + half };
 }
 
-export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: number): Outcome {
+export function pairedT(blocks: readonly Block[], terms: PairedTTerms, alpha: number): Outcome {
   const of = (lane: Lane): number[] =>
     blocks.filter((block) => block.lane === lane).map(differenceOf);
   const [screen, confirmation, heldOut] = [of('screen'), of('confirmation'), of('held-out')];
-  const measured = {
-    kind: 'paired-t',
-    screen: screen.length,
-    confirmation: confirmation.length,
-    heldOut: heldOut.length,
-  } as const;
   const result = (
     state: Outcome['state'],
     reason: string,
@@ -73,51 +67,49 @@ export function pairedT(blocks: readonly Block[], policy: PairedTPolicy, alpha: 
     state,
     reason,
     statistic: {
-      ...measured,
+      kind: 'paired-t',
+      screen: screen.length,
+      confirmation: confirmation.length,
+      heldOut: heldOut.length,
       mean: confirmation.length === 0 ? null : mean(confirmation),
       interval,
     },
   });
   const beyond = [
-    ['screen', screen.length, policy.screen],
-    ['confirmation', confirmation.length, policy.most],
-    ['held-out', heldOut.length, policy.heldOut],
+    ['screen', screen.length, terms.screen],
+    ['confirmation', confirmation.length, terms.most],
+    ['held-out', heldOut.length, terms.heldOut],
   ] as const;
   for (const [lane, there, most] of beyond)
     if (there > most)
       return result(
         'invalid',
-        `${there} problems in the lane ${lane}, where the policy has ${most}: evidence after the fact`,
+        `${there} problems in the lane ${lane}, but the policy allows ${most}: more evidence than planned`,
       );
   if (!(alpha > SMALLEST_LEVEL)) return result('inconclusive', 'no alpha is left for this attempt');
 
   const family = familyLevel(alpha);
-  const looks = policy.most - policy.least + 1;
-  const { minimumEffect } = policy;
+  const looks = terms.most - terms.least + 1;
+  const { minimumEffect } = terms;
   const missing = (lane: Lane, there: number, needed: number): string =>
     `${there} of ${needed} problems in the lane ${lane}`;
-  if (screen.length < policy.screen)
-    return result('open', missing('screen', screen.length, policy.screen));
+  if (screen.length < terms.screen)
+    return result('open', missing('screen', screen.length, terms.screen));
   const screened = pairedTInterval(screen, family, looks)!;
   if (screened.high < minimumEffect)
     return result('refuted', `the screen's upper limit ${screened.high} is below ${minimumEffect}`);
-  if (confirmation.length < policy.least)
-    return result('open', missing('confirmation', confirmation.length, policy.least));
+  if (confirmation.length < terms.least)
+    return result('open', missing('confirmation', confirmation.length, terms.least));
   const interval = pairedTInterval(confirmation, family, looks)!;
   if (interval.low < minimumEffect) {
     const so = `the lower limit ${interval.low} is below ${minimumEffect}`;
-    return confirmation.length < policy.most
-      ? result('open', so, interval)
-      : result('inconclusive', so, interval);
+    return result(confirmation.length < terms.most ? 'open' : 'inconclusive', so, interval);
   }
-  if (heldOut.length < policy.heldOut)
-    return result('open', missing('held-out', heldOut.length, policy.heldOut), interval);
+  if (heldOut.length < terms.heldOut)
+    return result('open', missing('held-out', heldOut.length, terms.heldOut), interval);
   const held = mean(heldOut);
-  return held < minimumEffect
-    ? result('refuted', `the held-out mean ${held} is below ${minimumEffect}`, interval)
-    : result(
-        'shown',
-        `the lower limit ${interval.low} and the held-out mean ${held} reach ${minimumEffect}`,
-        interval,
-      );
+  if (held < minimumEffect)
+    return result('refuted', `the held-out mean ${held} is below ${minimumEffect}`, interval);
+  const so = `the lower limit ${interval.low} and the held-out mean ${held} reach ${minimumEffect}`;
+  return result('shown', so, interval);
 }

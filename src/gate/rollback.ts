@@ -1,22 +1,22 @@
 /**
- * Whether the version in use has become worse than the one before: an e-process that is always on,
- * in the order of time.
+ * Detects that the version in use is worse than the previous one, with an e-process over trials in
+ * the order of time.
  */
 import { z } from 'zod';
 import type { Version } from './decide.js';
 import { RestartingProcess } from './e-process.js';
 import { shownE } from './outcome.js';
-import { parsed } from './policy.js';
+import { parsed } from './terms.js';
 import { differenceOf, pair, trials, type TrialInput } from './trials.js';
 
-export const rollbackPolicy = z.strictObject({
+export const rollbackTerms = z.strictObject({
   /** The chance of taking back a version that is not worse, over all of its life. */
   alpha: z.number().gt(0).lte(0.5).default(0.05),
   /** Worse by no more than this is not worse. */
   margin: z.number().min(0).lt(1).default(0),
 });
-export type RollbackPolicy = z.output<typeof rollbackPolicy>;
-export type RollbackPolicyInput = z.input<typeof rollbackPolicy>;
+export type RollbackTerms = z.output<typeof rollbackTerms>;
+export type RollbackTermsInput = z.input<typeof rollbackTerms>;
 
 export interface RollbackDecision {
   readonly decision: 'rollback' | 'keep' | 'invalid';
@@ -24,7 +24,7 @@ export interface RollbackDecision {
   /** Problems that count, and where among them the evidence was there first (from 1), or null. */
   readonly blocks: number;
   readonly at: number | null;
-  /** ln of the largest e-value so far, and of what it is held against. */
+  /** ln of the largest e-value so far, and its threshold. */
   readonly logE: number;
   readonly logThreshold: number;
   /** Trials that failed through no version's fault; they and their partners do not count. */
@@ -33,18 +33,18 @@ export interface RollbackDecision {
 
 /**
  * Decides about the version in use from trials of it and of the previous version, which answers the
- * same problems in the shadow, in the order of time. Once `rollback`, more trials do not change it.
- * Unlike a gate it goes on where a trial failed: a machine that is in trouble may not switch the
- * alarm off.
+ * same problems in the shadow, in the order of time. Once the decision is `rollback`, more trials
+ * do not change it. Unlike a gate it continues after a failed trial, because a faulty machine must
+ * not switch the alarm off.
  * @throws IsoproError GATE_POLICY_INVALID, GATE_EVIDENCE_INVALID
  */
 export function decideRollback(
   current: Version,
   previous: Version,
   evidence: readonly TrialInput[],
-  policy: RollbackPolicyInput = {},
+  terms: RollbackTermsInput = {},
 ): RollbackDecision {
-  const { alpha, margin } = parsed(rollbackPolicy, policy, 'policy', 'GATE_POLICY_INVALID');
+  const { alpha, margin } = parsed(rollbackTerms, terms, 'policy', 'GATE_POLICY_INVALID');
   const given = parsed(trials, evidence, 'evidence', 'GATE_EVIDENCE_INVALID');
   const { blocks, faults, errors } = pair(given, current.id, previous.id);
   const process = new RestartingProcess();
@@ -57,7 +57,7 @@ export function decideRollback(
       logE = Math.max(logE, process.logE());
       if (at === null && logE >= logThreshold) at = index + 1;
     });
-  const said = `E reached ${shownE(logE)} where ${shownE(logThreshold)} is asked for`;
+  const said = `E reached ${shownE(logE)}; ${shownE(logThreshold)} is required`;
   return {
     decision: faults.length > 0 ? 'invalid' : at === null ? 'keep' : 'rollback',
     reasons: faults.length > 0 ? faults : [said],

@@ -1,9 +1,9 @@
 /**
- * The sign e-process over a fixed number of blocks: every win doubles the evidence, one block that
- * is no win ends it.
+ * Sign e-process over a fixed number of blocks: every win doubles the evidence, and one block
+ * without a win ends it.
  */
 import type { Outcome } from './outcome.js';
-import type { SignPolicy } from './policy.js';
+import type { SignTerms } from './terms.js';
 import type { Block } from './trials.js';
 
 /** A decimal number as digits × 10^-scale. */
@@ -19,21 +19,19 @@ function decimalOf(value: number): Decimal {
   return { digits: BigInt(whole! + part), scale: part.length - Number(exponent) };
 }
 
+/** Its digits as those of a number of a finer scale. */
+const atScale = (value: Decimal, scale: number): bigint =>
+  value.digits * 10n ** BigInt(scale - value.scale);
+
 function sum(values: readonly Decimal[]): Decimal {
   const scale = Math.max(...values.map((value) => value.scale));
-  return {
-    digits: values.reduce(
-      (total, value) => total + value.digits * 10n ** BigInt(scale - value.scale),
-      0n,
-    ),
-    scale,
-  };
+  return { digits: values.reduce((total, value) => total + atScale(value, scale), 0n), scale };
 }
 
 /**
- * Whether the challenger's scores of a block reach the incumbent's and the margin, by their mean:
- * compared exactly as the decimals that they are written as, so that 0.3 reaches 0.2 and 0.1. A tie
- * at the boundary wins.
+ * Returns true if the challenger's mean score of a block reaches the incumbent's plus the margin.
+ * The comparison is exact on the written decimals, so that 0.3 reaches 0.2 + 0.1. A tie at the
+ * boundary wins.
  */
 export function wins({ challenger, incumbent }: Block, margin: number): boolean {
   const asked = decimalOf(margin);
@@ -43,14 +41,11 @@ export function wins({ challenger, incumbent }: Block, margin: number): boolean 
     { digits: asked.digits * BigInt(incumbent.length), scale: asked.scale },
   ]);
   const scale = Math.max(left.scale, right.scale);
-  return (
-    left.digits * 10n ** BigInt(scale - left.scale) >=
-    right.digits * 10n ** BigInt(scale - right.scale)
-  );
+  return atScale(left, scale) >= atScale(right, scale);
 }
 
-export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number): Outcome {
-  const won = blocks.filter((block) => wins(block, policy.margin)).length;
+export function sign(blocks: readonly Block[], terms: SignTerms, alpha: number): Outcome {
+  const won = blocks.filter((block) => wins(block, terms.margin)).length;
   const statistic = {
     kind: 'sign',
     logE: won === blocks.length ? won * Math.LN2 : null,
@@ -59,18 +54,20 @@ export function sign(blocks: readonly Block[], policy: SignPolicy, alpha: number
     wins: won,
   } as const;
   const said = `${won} of ${blocks.length} blocks won`;
-  if (blocks.length > policy.blocks)
-    return {
-      state: 'invalid',
-      reason: `${blocks.length} blocks, where the policy has ${policy.blocks}: evidence after the fact`,
-      statistic,
-    };
-  if (alpha === 0)
-    return { state: 'inconclusive', reason: 'no alpha is left for this attempt', statistic };
-  if (blocks.length < policy.blocks)
-    return { state: 'open', reason: `${said}, of ${policy.blocks} planned`, statistic };
+  const ended = (state: Outcome['state'], reason: string): Outcome => ({
+    state,
+    reason,
+    statistic,
+  });
+  if (blocks.length > terms.blocks)
+    return ended(
+      'invalid',
+      `${blocks.length} blocks, but the policy allows ${terms.blocks}: more evidence than planned`,
+    );
+  if (alpha === 0) return ended('inconclusive', 'no alpha is left for this attempt');
+  if (blocks.length < terms.blocks) return ended('open', `${said}, of ${terms.blocks} planned`);
   // 2^-blocks <= alpha, the same in doubles as in numbers: a power of two is exact down to 2^-1074
   return won === blocks.length && 2 ** -blocks.length <= alpha
-    ? { state: 'shown', reason: said, statistic }
-    : { state: 'inconclusive', reason: `${said}: nothing less than all is evidence`, statistic };
+    ? ended('shown', said)
+    : ended('inconclusive', `${said}: only winning every block counts as evidence`);
 }

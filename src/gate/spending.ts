@@ -1,7 +1,4 @@
-/**
- * How much of alpha an attempt may spend, so that all attempts on a name together stay within it,
- * however many there are.
- */
+/** Alpha that each attempt may spend, so that all attempts on a name together stay within alpha. */
 import { normalQuantile } from '../statistics/index.js';
 
 /** alpha × 6 / (pi² k²) for the k-th attempt, k >= 1: over all k it adds up to alpha. */

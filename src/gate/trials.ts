@@ -1,14 +1,11 @@
 /**
- * Trials of two versions on the same problems, brought together in pairs. Nothing is dropped in
- * silence: what fits no pair is a fault.
+ * Pairs trials of two versions on the same problems. Nothing is dropped silently: a trial without a
+ * partner is a fault.
  */
 import { z } from 'zod';
 
 const text = z.string().min(1).max(500);
-/**
- * Numbers of every kind pass here, so that one that is none (NaN) makes evidence invalid instead of
- * being refused as a mistake of form.
- */
+/** Accepts every number, so that NaN makes evidence invalid instead of failing the form check. */
 const anyNumber = z.custom<number>((value) => typeof value === 'number', 'expected a number');
 
 export const trial = z.strictObject({
@@ -16,7 +13,7 @@ export const trial = z.strictObject({
   version: text,
   task: text,
   /**
-   * What the score means: the evaluator's epoch and the verifier's digest. Scores compare only
+   * Meaning of the score: the evaluator's epoch and the verifier's digest. Scores compare only
    * within both.
    */
   epoch: text,
@@ -35,7 +32,7 @@ export const trial = z.strictObject({
    * it in the same guard is a distance.
    */
   signed: z.literal(true).optional(),
-  /** Why there is no score: what ran the trial failed, not the version. */
+  /** Reason why there is no score: the machinery failed, not the version. */
   error: z.string().max(2000).optional(),
 });
 export type TrialInput = z.input<typeof trial>;
@@ -59,7 +56,7 @@ export interface Block {
   /** One value a sample, the n-th of both arms from the same sample. */
   readonly challenger: readonly number[];
   readonly incumbent: readonly number[];
-  /** Of a guard with signed costs. */
+  /** Costs of a guard with signed costs. */
   readonly costs?: {
     readonly challenger: readonly CostSides[];
     readonly incumbent: readonly CostSides[];
@@ -70,7 +67,7 @@ export interface Pairing {
   /** In the order in which their problems first appear. */
   readonly blocks: readonly Block[];
   readonly pairs: number;
-  /** What makes the evidence worth nothing; the first few, and then how many more there are. */
+  /** Reasons why the evidence is invalid: the first few, then the number of the others. */
   readonly faults: readonly string[];
   /** Trials that failed through no version's fault. */
   readonly errors: readonly string[];
@@ -95,6 +92,11 @@ function shown(all: readonly string[]): string[] {
   return all.length > SHOWN ? [...all.slice(0, SHOWN), `and ${all.length - SHOWN} more`] : [...all];
 }
 
+function isInRange(score: number, isSigned: boolean, ceiling: number | undefined): boolean {
+  if (isSigned) return Number.isFinite(score);
+  return score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1);
+}
+
 /**
  * Pairs trials by task, problem, sample, evaluator epoch and verifier digest.
  * @param ceiling the scores are costs, of which more than this counts as this; they become 1 - cost
@@ -111,55 +113,43 @@ export function pair(
   const judges = new Map<string, Trial>();
   const blocks = new Map<string, OpenBlock>();
   for (const each of given) {
-    const { task, problem, sample, lane, version, score, error } = each;
+    const { task, problem, sample, lane, version, score, error, signed } = each;
+    const fault = (what: string): number => faults.push(`${nameOf(each)}: ${what}`);
     const arm = version === challenger ? 'challenger' : version === incumbent ? 'incumbent' : null;
     if (arm === null) {
-      faults.push(
-        `${nameOf(each)}: version ${shorten(version)} is neither the challenger nor the incumbent`,
-      );
+      fault(`version ${shorten(version)} is neither the challenger nor the incumbent`);
       continue;
     }
     const judge = judges.get(task) ?? each;
     judges.set(task, judge);
     if (judge.epoch !== each.epoch)
-      faults.push(
-        `${nameOf(each)}: evaluator epoch ${shorten(each.epoch)} beside ${shorten(judge.epoch)}`,
-      );
+      fault(`evaluator epoch ${shorten(each.epoch)} differs from ${shorten(judge.epoch)}`);
     if (judge.verifier !== each.verifier)
-      faults.push(
-        `${nameOf(each)}: verifier ${shorten(each.verifier)} beside ${shorten(judge.verifier)}`,
-      );
+      fault(`verifier ${shorten(each.verifier)} differs from ${shorten(judge.verifier)}`);
     const key = JSON.stringify([task, problem]);
     let block = blocks.get(key);
     if (block === undefined) blocks.set(key, (block = { lane, samples: new Map() }));
-    if (block.lane !== lane)
-      faults.push(`${nameOf(each)}: stands in the lanes ${block.lane} and ${lane}`);
+    if (block.lane !== lane) fault(`is in the lanes ${block.lane} and ${lane}`);
     let sides = block.samples.get(sample);
     if (sides === undefined) block.samples.set(sample, (sides = { failed: false }));
     if (sides[arm] !== undefined) {
-      faults.push(`${nameOf(each)}: the ${arm} has it twice`);
+      fault(`the ${arm} has it twice`);
       continue;
     }
     sides[arm] = { trial: each, score: 0, costs: { up: 0, down: 0 } };
-    if ((score === undefined) === (error === undefined)) {
-      faults.push(`${nameOf(each)}: needs a score or an error, and not both`);
-    } else if (score === undefined) {
+    if ((score === undefined) === (error === undefined)) fault('needs either a score or an error');
+    else if (score === undefined) {
       sides.failed = true;
       errors.push(`${nameOf(each)} of the ${arm}: ${shorten(error!)}`);
-    } else if (each.signed === true && ceiling === undefined) {
-      faults.push(`${nameOf(each)}: only a guard with a ceiling takes a signed score`);
-    } else if (
-      !(each.signed === true
-        ? Number.isFinite(score)
-        : score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1))
-    ) {
-      faults.push(
-        `${nameOf(each)}: score ${score} of the ${arm} is ${ceiling === undefined ? 'not in [0, 1]' : 'no finite cost'}`,
-      );
+    } else if (signed === true && ceiling === undefined)
+      fault('a signed score needs a guard with a ceiling');
+    else if (!isInRange(score, signed === true, ceiling)) {
+      const range = ceiling === undefined ? 'not in [0, 1]' : 'not a finite cost';
+      fault(`score ${score} of the ${arm} is ${range}`);
     } else {
       const part = ceiling === undefined ? 0 : Math.min(1, Math.max(-1, score / ceiling));
       sides[arm].score = ceiling === undefined ? score : 1 - Math.abs(part);
-      sides[arm].costs = { up: part, down: each.signed === true ? -part : part };
+      sides[arm].costs = { up: part, down: signed === true ? -part : part };
     }
   }
   const isSigned = given.some(({ signed }) => signed === true);
@@ -167,17 +157,10 @@ export function pair(
   const closed: Block[] = [];
   for (const { lane, samples } of blocks.values()) {
     const whole = [...samples.values()].filter((sides) => {
-      const alone =
-        sides.challenger === undefined
-          ? sides.incumbent
-          : sides.incumbent === undefined
-            ? sides.challenger
-            : undefined;
-      if (alone !== undefined)
-        faults.push(
-          `${nameOf(alone.trial)}: only the ${sides.challenger === undefined ? 'incumbent' : 'challenger'} has it`,
-        );
-      return alone === undefined && !sides.failed;
+      if (sides.challenger !== undefined && sides.incumbent !== undefined) return !sides.failed;
+      const arm = sides.challenger === undefined ? 'incumbent' : 'challenger';
+      faults.push(`${nameOf(sides[arm]!.trial)}: only the ${arm} has it`);
+      return false;
     });
     if (whole.length === 0) continue;
     pairs += whole.length;

@@ -1,12 +1,12 @@
 /**
- * Whether the mean of signed costs, such as slopes, lies no further from 0 than another's, and a
- * margin. A mean of distances would not do: noise alone holds it away from 0, so that it hides a
- * difference below the noise.
+ * Tests that the mean of signed costs, such as slopes, is no further from 0 than another mean plus
+ * a margin. A mean of distances would not work: noise alone keeps it away from 0 and hides
+ * differences below the noise.
  *
- * The distance of a mean from 0 is the greater of its two sides, the mean and the mean with its
- * sign turned. The challenger's is worse by the margin where one of its sides lies above both of
- * the incumbent's by that much. Against each pair of sides stands an e-process of its own; the mean
- * of two e-processes is one, and the lesser of two is one for either hypothesis.
+ * The distance of a mean from 0 is the greater of its two sides: the mean and its negative. The
+ * challenger is worse by the margin if one of its sides exceeds both of the incumbent's by that
+ * much. Each pair of sides has an e-process of its own. The mean of two e-processes is an
+ * e-process, and the lesser of two is one for either hypothesis.
  */
 import { mean } from '../statistics/index.js';
 import { BettingProcess } from './e-process.js';

@@ -19,7 +19,7 @@ import { intervalOfSum, scoreInterval, type Estimate, type Interval } from './in
 import { SAME, signFlipTest, signSums, type SignSums } from './sign-sums.js';
 
 export interface TierChange {
-  /** Of the tier in the mean; over all tiers they add up to 1. */
+  /** Weight of the tier in the mean; all weights add up to 1. */
   readonly weight: number;
   /** Problems, at least one; of these fail before and pass after, and the other way round. */
   readonly n: number;
@@ -45,23 +45,22 @@ const [THETAS, SHARES] = [64, 256];
 /** Distinct sums for the tables, where the test itself tells more apart. */
 const TABLE_SUMS = 1024;
 /**
- * Times that a problem may weigh as much as another for those that changed to speak for all. Beyond
- * that a small tier, in which nothing changed or little, may hold what the large ones do not show,
- * and each tier is asked by itself too. At three times exactly, without that, 6.9 of 100 draws
- * missed the change where two tiers went opposite ways, 3.5 at most with the groups of scheduling
- * (dev/log.md).
+ * Largest ratio of problem weights for which the changed problems represent all. Beyond it a small
+ * tier with few changes may hide what large tiers do not show, and each tier is also tested by
+ * itself. At exactly three, without that, 6.9 of 100 draws missed the change where two tiers went
+ * opposite ways, at most 3.5 with the groups of scheduling (dev/log.md).
  */
 const MOST_UNLIKE = 3;
 
 type Weighed = TierChange & { /** Of each problem, in the mean. */ readonly each: number };
 
-/** What changed, seen from one side. */
+/** The changes, seen from one side. */
 interface Changed {
   readonly sums: SignSums;
   readonly squares: number;
   /** Weight gained less weight lost. */
   readonly difference: number;
-  /** Whether any problem was gained. */
+  /** True if any problem was gained. */
   readonly some: boolean;
   readonly p: number;
 }
@@ -102,7 +101,7 @@ function shares(a: number, b: number): { readonly share: number; readonly weight
   return places.map((share, i) => ({ share, weight: Math.exp(logs[i]! - highest) / total }));
 }
 
-/** Where a function that rises over [low, high] has the value given. */
+/** Argument in [low, high] at which a rising function has the given value. */
 function bisect(rises: (at: number) => number, value: number, low: number, high: number): number {
   for (let i = 0; i < 50; i++) {
     const middle = (low + high) / 2;
@@ -176,7 +175,7 @@ function byTier(
 /** @throws RangeError where a tier has no problem */
 export function changeOfMean(tiers: readonly TierChange[]): ChangeOfMean {
   if (tiers.length === 0 || tiers.some(({ n }) => n === 0))
-    throw new RangeError('a tier without a problem has not changed');
+    throw new RangeError('every tier needs at least one problem');
   const weighed: readonly Weighed[] = tiers.map((tier) => ({
     ...tier,
     each: tier.weight / tier.n,

@@ -5,11 +5,11 @@ import { stratifiedBootstrap, type BootstrapOptions, type Stratum } from './pair
 export const isEmpty = (strata: readonly Stratum[]): boolean =>
   strata.length === 0 || strata.some(({ values }) => values.length === 0);
 
-/** Whoever shows a run derives its summaries, and a process may show it several times. */
+/** Number of kept bootstraps: a process may show the same run several times. */
 const KEPT = 64;
 const bootstraps = new Map<string, Interval & { readonly mean: number }>();
 
-/** As `stratifiedBootstrap` of fractions; the mean is null where a stratum is empty. */
+/** Runs `stratifiedBootstrap` on fractions; the mean is null if a stratum is empty. */
 export function estimate(
   strata: readonly Stratum[],
   { seed, resamples }: Omit<BootstrapOptions, 'of'>,

@@ -1,4 +1,4 @@
-/** How far an adapter has moved a model on what it was not trained on. */
+/** Measures how far an adapter has moved a model on texts that it was not trained on. */
 
 import { studentQuantile } from './student.js';
 import type { Interval } from './intervals.js';
@@ -20,7 +20,7 @@ export interface MeanPerToken {
   /** Nats a token. */
   readonly mean: number;
   /**
-   * Of the mean over texts, which are what varies: tokens of one text are not independent. Null for
+   * Standard error of the mean over texts, because tokens of one text are not independent. Null for
    * a single text.
    */
   readonly standardError: number | null;
@@ -68,8 +68,8 @@ function fallPerToken(texts: readonly ScoredText[]): MeanPerToken {
 }
 
 /**
- * Of passages of English, at least one, and of replies to general prompts; without a reply there is
- * no divergence.
+ * Returns the forgetting over at least one English passage and replies to general prompts; without
+ * replies there is no divergence.
  */
 export function forgettingOf(
   english: readonly ScoredText[],

@@ -7,7 +7,7 @@ import { logFactorials } from './paired.js';
 export interface Drawn {
   /** Fewest marked ones that a draw can hold. */
   readonly least: number;
-  /** Of `least`, of one more, and so on. */
+  /** Chances of `least` marked ones, of one more, and so on. */
   readonly chances: readonly number[];
 }
 
@@ -58,9 +58,9 @@ export interface TwoSamples {
 const PARTS = 8192;
 
 /**
- * One-sided p of the first sample's mean over tiers being as much above the second's, where the
- * problems of each tier are of one kind: which of those that passed are the first sample's is then
- * a draw. A tier without a problem on one side says nothing.
+ * One-sided p that the first sample's mean over tiers is this far above the second's, if the
+ * problems of each tier are of one kind: the passed ones of the first sample are then a random
+ * draw. A tier without a problem on one side is ignored.
  */
 export function exactGreater(tiers: readonly TwoSamples[]): number {
   const both = tiers.filter(({ first, second }) => first.n > 0 && second.n > 0);

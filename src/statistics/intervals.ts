@@ -123,7 +123,7 @@ export function normalInterval(passed: number, n: number): Interval {
 
 /** Fisher's z interval of a Pearson correlation; [-1, 1] for n <= 3. */
 export function fisherInterval(r: number, n: number): Interval {
-  if (!(r >= -1 && r <= 1)) throw new RangeError(`a correlation lies in [-1, 1], got ${r}`);
+  if (!(r >= -1 && r <= 1)) throw new RangeError(`a correlation must be in [-1, 1], got ${r}`);
   if (n <= 3) return { low: -1, high: 1 };
   const half = Z95 / Math.sqrt(n - 3);
   return { low: Math.tanh(Math.atanh(r) - half), high: Math.tanh(Math.atanh(r) + half) };
@@ -131,7 +131,7 @@ export function fisherInterval(r: number, n: number): Interval {
 
 /** Quantile of sorted values by linear interpolation (type 7 of Hyndman and Fan 1996). */
 export function quantile(sorted: readonly number[], q: number): number {
-  if (sorted.length === 0) throw new RangeError('no quantile of nothing');
+  if (sorted.length === 0) throw new RangeError('a quantile needs at least one value');
   const position = (sorted.length - 1) * q;
   const below = Math.floor(position);
   const low = sorted[below]!;

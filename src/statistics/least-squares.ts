@@ -135,7 +135,7 @@ export function leastSquares(
 export interface LogisticCoefficient {
   readonly value: number;
   readonly error: number;
-  /** Of its 95 % interval. */
+  /** Half width of the 95 % interval. */
   readonly half: number;
   /** Two-sided, Wald. */
   readonly p: number;
@@ -153,8 +153,8 @@ export interface Logistic {
  * 1986, factor G/(G - 1), G - 1 degrees of freedom).
  * @param columns independent, the intercept among them
  * @param clusters of each outcome
- * @returns null where the columns tell the outcomes apart, so that there is no likeliest
- *   coefficient, or for fewer than two clusters
+ * @returns null if the columns separate the outcomes,
+ *   so that no likeliest coefficient exists, or for fewer than two clusters
  */
 export function logisticRegression(
   columns: Matrix,

@@ -1,4 +1,4 @@
-/** Means of what verdicts say beside pass and fail. */
+/** Means of the figures of verdicts other than pass and fail. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { estimate, isEmpty } from './estimate.js';
 import { wilsonInterval, type Interval } from './intervals.js';
@@ -105,18 +105,13 @@ export function measure(
   const byTier = groupBy(
     problems.filter(({ length }) => length > 0),
     (samples) => samples[0]!.tier,
-    (samples) => samples,
   );
   const present = tiers.filter(({ id }) => byTier.has(id));
-  const slots = groupBy(
-    present,
-    ({ id, group }) => group ?? id,
-    (tier) => tier,
-  );
+  const slots = groupBy(present, ({ id, group }) => group ?? id);
   const measured = MEASURE_NAMES.filter((name) => figures.includes(MEASURES[name].figure)).map(
     (name): [MeasureName, MeasureSummary] => {
       const { measure, isValid, most } = MEASURES[name];
-      /** Of tiers with their weights. */
+      /** Estimate over weighted tiers. */
       const summary = (
         parts: readonly { readonly id: string; readonly weight: number }[],
       ): MeasureEstimate => {

@@ -1,3 +1,5 @@
+import { given, type Given } from '../given.js';
+
 /**
  * An answer that is a probability: what it gave an event, in [0, 1], and whether the event came
  * about.
@@ -7,7 +9,7 @@ export interface Forecast {
   readonly outcome: boolean;
 }
 
-/** What a verdict may say beside its kind. */
+/** Figures of a verdict in addition to its kind. */
 export interface Figures {
   /** In [0, 1], 1 being best. */
   readonly score?: number | undefined;
@@ -20,14 +22,11 @@ export const FIGURE_NAMES: readonly FigureName[] = ['score', 'forecast'];
 export interface Outcome extends Figures {
   readonly tier: string;
   readonly kind: 'pass' | 'fail' | 'none';
-  /**
-   * Whether the strict reading of the reply succeeded; absent where that is not known, or nothing
-   * was read.
-   */
+  /** True if the strict reading of the reply succeeded; absent if unknown or nothing was read. */
   readonly formed?: boolean | undefined;
   /**
-   * The verdict under the most lenient reading of the same reply, of which the strict one is a
-   * part; absent where there is none.
+   * Verdict under the most lenient reading of the same reply, which includes the strict one; absent
+   * if the task has none.
    */
   readonly lenient?: 'pass' | 'fail' | 'none' | undefined;
 }
@@ -61,17 +60,13 @@ export function underReading(
   return read.length > 0 && read.length === outcomes.length ? read : null;
 }
 
-/** The figures of a verdict alone, without members for those that it does not have. */
-export const figuresOf = ({
-  score,
-  forecast,
-}: Figures): { readonly score?: number; readonly forecast?: Forecast } => ({
-  ...(score === undefined ? {} : { score }),
-  ...(forecast === undefined
-    ? {}
-    : { forecast: { probability: forecast.probability, outcome: forecast.outcome } }),
-});
+/** Returns the figures of a verdict, without members that it lacks. */
+export const figuresOf = ({ score, forecast }: Figures): Given<Figures> =>
+  given({
+    score,
+    forecast: forecast && { probability: forecast.probability, outcome: forecast.outcome },
+  });
 
-/** Those that any of the verdicts has. */
+/** Names of the figures that any of the verdicts has. */
 export const figuresGiven = (verdicts: readonly Figures[]): FigureName[] =>
   FIGURE_NAMES.filter((name) => verdicts.some((verdict) => verdict[name] !== undefined));

@@ -6,7 +6,7 @@ import { SAME, signFlipTest } from './sign-sums.js';
 
 /** Verdicts on one tier's problems, in the order of the set: `p` pass, `f` fail, `n` none. */
 export interface TierVerdicts {
-  /** Of the tier in the mean; over all tiers they add up to 1. */
+  /** Weight of the tier in the mean; all weights add up to 1. */
   readonly weight: number;
   readonly verdicts: string;
 }
@@ -35,7 +35,7 @@ export interface PairedChange {
   readonly effective: number;
 }
 
-/** True where the mean over tiers fell, and that is no accident at the level given. */
+/** True if the mean over tiers fell significantly at the given level. */
 export const isSignificantDrop = (
   { difference, p }: Pick<PairedChange, 'difference' | 'p'>,
   level: number,
@@ -47,11 +47,11 @@ export function pairedChange(
   after: readonly TierVerdicts[],
 ): PairedChange {
   if (before.length !== after.length)
-    throw new RangeError(`${before.length} tiers are not compared with ${after.length}`);
+    throw new RangeError(`cannot compare ${before.length} tiers with ${after.length}`);
   const tiers = before.flatMap(({ weight, verdicts }, tier) => {
     const now = after[tier]!.verdicts;
     if (verdicts.length !== now.length)
-      throw new RangeError(`${verdicts.length} problems are not compared with ${now.length}`);
+      throw new RangeError(`cannot compare ${verdicts.length} problems with ${now.length}`);
     let [pairs, passed, gained, lost] = [0, 0, 0, 0];
     for (let i = 0; i < verdicts.length; i++) {
       if (verdicts[i] === 'n' || now[i] === 'n') continue;

@@ -1,5 +1,11 @@
 import { Random } from '../random.js';
-import { intervalOfAlike, intervalOfSum, quantile, requireCounts } from './intervals.js';
+import {
+  intervalOfAlike,
+  intervalOfSum,
+  quantile,
+  requireCounts,
+  type Interval,
+} from './intervals.js';
 
 /** ln(n!) for whole n, as a running sum. */
 export function logFactorials(n: number): Float64Array {
@@ -36,14 +42,12 @@ export interface PairedOutcome {
   readonly after: readonly number[];
 }
 
-export interface PairedDifference {
+export interface PairedDifference extends Interval {
   /**
    * Mean over strata, a group of them counting as one, of the mean over problems of (mean after -
    * mean before).
    */
   readonly difference: number;
-  readonly low: number;
-  readonly high: number;
   readonly problems: number;
 }
 
@@ -72,11 +76,7 @@ export function pairedBootstrap(
     (outcome) => outcome.stratum,
     (outcome) => average(outcome.after) - average(outcome.before),
   );
-  const groups = groupBy(
-    [...strata.keys()],
-    options.groupOf ?? ((stratum) => stratum),
-    (stratum) => stratum,
-  );
+  const groups = groupBy([...strata.keys()], options.groupOf ?? ((stratum) => stratum));
   const weighted = [...groups.values()].flatMap((members) =>
     members.map((member) => ({
       weight: 1 / (groups.size * members.length),
@@ -87,11 +87,14 @@ export function pairedBootstrap(
   return { difference: mean, low, high, problems: outcomes.length };
 }
 
-/** Values by key, keys in the order of their first appearance. */
-export function groupBy<T, V>(
+/**
+ * Values by key, keys in the order of their first appearance.
+ * @param value default: the item
+ */
+export function groupBy<T, V = T>(
   items: readonly T[],
   key: (item: T) => string,
-  value: (item: T) => V,
+  value: (item: T) => V = (item) => item as unknown as V,
 ): Map<string, V[]> {
   const groups = new Map<string, V[]>();
   for (const item of items) {
@@ -110,7 +113,7 @@ export interface Stratum {
 export interface BootstrapOptions {
   readonly seed: bigint;
   readonly resamples?: number;
-  /** What the values are: fractions in [0, 1], or differences between such. */
+  /** Kind of the values: fractions in [0, 1], or differences between fractions. */
   readonly of: 'fractions' | 'differences';
 }
 
@@ -121,6 +124,12 @@ export const weightedMean = (strata: readonly Stratum[]): number =>
     0,
   );
 
+/** 95 % of sorted draws. */
+const percentiles = (draws: readonly number[]): Interval => ({
+  low: quantile(draws, 0.025),
+  high: quantile(draws, 0.975),
+});
+
 /**
  * Weighted sum of stratum means with a percentile bootstrap interval (95 %), resampling within each
  * stratum. A stratum whose values are all alike has nothing to resample and would count as known
@@ -130,7 +139,7 @@ export const weightedMean = (strata: readonly Stratum[]): number =>
 export function stratifiedBootstrap(
   strata: readonly Stratum[],
   { seed, resamples = 2_000, of }: BootstrapOptions,
-): { mean: number; low: number; high: number } {
+): Interval & { readonly mean: number } {
   const random = new Random(seed);
   const point = weightedMean(strata);
   const draws: number[] = [];
@@ -145,12 +154,7 @@ export function stratifiedBootstrap(
     draws.push(sum);
   }
   draws.sort((a, b) => a - b);
-  const resampled = {
-    weight: 1,
-    value: point,
-    low: quantile(draws, 0.025),
-    high: quantile(draws, 0.975),
-  };
+  const resampled = { weight: 1, value: point, ...percentiles(draws) };
   const alike = strata.filter(({ values }) => values.every((value) => value === values[0]));
   if (alike.length === 0) return { mean: point, low: resampled.low, high: resampled.high };
   // the strata that are alike move no resample: each adds its distances to the limits, and nothing
@@ -171,7 +175,7 @@ export function clusterBootstrap(
   values: readonly number[],
   clusters: readonly string[],
   { seed, resamples = 2_000 }: Pick<BootstrapOptions, 'seed' | 'resamples'>,
-): { mean: number; low: number; high: number } {
+): Interval & { readonly mean: number } {
   const sum = (of: readonly number[]): number => of.reduce((total, value) => total + value, 0);
   const groups = groupBy(
     values.map((value, i) => ({ value, cluster: clusters[i]! })),
@@ -189,11 +193,7 @@ export function clusterBootstrap(
     }
     return total / n;
   }).sort((a, b) => a - b);
-  return {
-    mean: sum(values) / values.length,
-    low: quantile(draws, 0.025),
-    high: quantile(draws, 0.975),
-  };
+  return { mean: sum(values) / values.length, ...percentiles(draws) };
 }
 
 /** Holm's step-down correction (Holm 1979): adjusted p values in the order given. */

@@ -6,14 +6,14 @@ const MOST_PERMUTED = 8;
 /** Part of a sum that rounding may change. */
 const ROUNDING = 1e-9;
 
-/** Whether a side has two values, such as right and wrong. */
+/** True if there are exactly two different values, such as right and wrong. */
 export const isTwoValued = (values: readonly number[]): boolean => new Set(values).size === 2;
 
 /**
- * Exact two-sided p of a correlation: the part of all orders of y whose correlation with x is as
- * far from 0. It asks nothing of how the values are distributed, such as right and wrong ones are.
- * Where each side has two values the orders are counted, and it is Fisher's test; else they are
- * tried, and those that differ by equal values alone are tried once.
+ * Exact two-sided p of a correlation: the part of all orders of y whose correlation with x is at
+ * least as far from 0. It assumes no distribution of the values. If each side has two values, the
+ * orders are counted (Fisher's test); otherwise they are enumerated, and orders that differ only by
+ * equal values are tried once.
  * @param y as many as x
  * @returns null where a side is constant, or the orders are neither few enough to be tried nor
  *   counted

@@ -233,8 +233,9 @@ export function regressionBand(
 }
 
 /**
- * How far each observation moves the line (Cook 1977): e² h / (2 s² (1 - h)²), h its leverage. All
- * 0 where the line fits exactly; Infinity for one that alone decides on the slope.
+ * Cook's distances, how far each observation moves the line (Cook 1977): e² h / (2 s² (1 - h)²),
+ * with h its leverage. All are 0 if the line fits exactly; Infinity for an observation that alone
+ * determines the slope.
  */
 export function cooksDistances(
   x: readonly number[],

@@ -22,7 +22,7 @@ export interface ReplicatedSlope {
   readonly clusters: number;
   /** Variance of x without its noise. */
   readonly variance: number;
-  /** Of the noise in the mean of all measurements of x. */
+  /** Variance of the noise in the mean of all measurements of x. */
   readonly noise: number;
 }
 
@@ -40,7 +40,7 @@ export function crossProduct(a: readonly number[], b: readonly number[]): number
   return (sumA * sumB - own) / (a.length * (a.length - 1));
 }
 
-/** Of each measurement its mean over the observations that have it taken away. */
+/** Each measurement minus its mean over the observations that have it. */
 function centred(rows: readonly (readonly number[])[]): number[][] {
   const most = Math.max(...rows.map(({ length }) => length));
   const means = Array.from({ length: most }, (_, k) =>
@@ -65,7 +65,9 @@ export function replicatedSlope(
 ): ReplicatedSlope | null {
   const n = x.length;
   if (y.length !== n || clusters.length !== n || x.some(({ length }, i) => length !== y[i]!.length))
-    throw new RangeError('each observation needs a cluster and as many measurements of x and of y');
+    throw new RangeError(
+      'each observation needs a cluster and equally many measurements of x and y',
+    );
   if (n < 2 || x.some(({ length }) => length < 2)) return null;
   const [cx, cy] = [centred(x), centred(y)];
   const parts = new Map<string, { xy: number; xx: number }>();
@@ -101,7 +103,7 @@ export function replicatedSlope(
   };
 }
 
-/** Where a s² - 2 b s + c is at most 0; null where that has no bounds. */
+/** Interval on which a s² - 2 b s + c is at most 0; null if it is unbounded. */
 function fieller({
   a,
   b,

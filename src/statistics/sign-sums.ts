@@ -6,10 +6,7 @@
 /** Sums of weights that differ by less are the same: no problem weighs so little. */
 export const SAME = 1e-7;
 
-/**
- * Distinct sums that are told apart. Tiers of different sizes could have millions, which nobody
- * wants to wait for.
- */
+/** Maximum number of distinct sums. Tiers of different sizes could have millions. */
 export const MOST_SUMS = 8192;
 
 export interface Pairs {

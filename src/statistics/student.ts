@@ -11,7 +11,7 @@ const MOST_STEPS = 10_000;
  * fraction in the tail.
  */
 export function normalTail(z: number): number {
-  if (!(z >= 0)) throw new RangeError(`the upper tail begins at z >= 0, got ${z}`);
+  if (!(z >= 0)) throw new RangeError(`an upper tail needs z >= 0, got ${z}`);
   const density = Math.exp(-0.5 * z * z - HALF_LN_2PI);
   if (z > 4) {
     let fraction = z;
@@ -50,10 +50,13 @@ export function studentQuantile(tail: number, freedom: number): number {
 
 function requireTail(tail: number): void {
   if (!(tail > 0 && tail <= 0.5))
-    throw new RangeError(`an upper tail lies in (0, 0.5], got ${tail}`);
+    throw new RangeError(`an upper tail must be in (0, 0.5], got ${tail}`);
 }
 
-/** Where a tail that falls from 1/2 to 0 has the value given, to the last bit that tells. */
+/**
+ * Argument at which a tail that falls from 1/2 to 0 has the given value, to the last significant
+ * bit.
+ */
 function bisect(tail: (at: number) => number, value: number): number {
   let [low, high] = [0, 1];
   while (tail(high) > value && high < Number.MAX_VALUE / 4) [low, high] = [high, 2 * high];

@@ -19,7 +19,7 @@ export interface TierSummary extends Interval {
 
 /** A rate over tiers. */
 export interface Rates extends Interval {
-  /** Unweighted over tiers, a group counting as one; null where a tier has no verdict at all. */
+  /** Unweighted mean over tiers, a group counting as one; null if a tier has no verdict. */
   readonly mean: number | null;
   readonly n: number;
   readonly none: number;
@@ -39,18 +39,21 @@ export interface Summary extends Rates {
    * Accuracy under the most lenient reading of the same replies; absent where the task has none.
    */
   readonly lenient?: Rates;
-  /** Of a task whose verdicts have figures. */
+  /** Measures of a task whose verdicts have figures. */
   readonly measures?: Measures;
 }
 
 export interface SummaryOptions extends Omit<BootstrapOptions, 'of'> {
-  /** Figures that are measured; default: those that any of the verdicts has. */
+  /** Figures to measure; default: those that any of the verdicts has. */
   readonly figures?: readonly FigureName[];
 }
 
 export const MAX_NONE_FRACTION = 0.01;
 
-/** Of the bootstrap behind every summary of a run: the same intervals whoever asks. */
+/**
+ * Seed of the bootstrap behind every summary of a run, so that all summaries have the same
+ * intervals.
+ */
 export const SUMMARY_SEED = 1n;
 
 interface TierOfSummary {
@@ -86,16 +89,19 @@ export function summarise(
   };
 }
 
+const kindsByTier = (outcomes: readonly Pick<Outcome, 'tier' | 'kind'>[]) =>
+  groupBy(
+    outcomes,
+    ({ tier }) => tier,
+    ({ kind }) => kind,
+  );
+
 function ratesOf(
   outcomes: readonly Pick<Outcome, 'tier' | 'kind'>[],
   tiers: readonly TierOfSummary[],
   options: Omit<BootstrapOptions, 'of'>,
 ): Rates {
-  const kinds = groupBy(
-    outcomes,
-    (outcome) => outcome.tier,
-    (outcome) => outcome.kind,
-  );
+  const kinds = kindsByTier(outcomes);
   for (const tier of kinds.keys())
     if (!tiers.some(({ id }) => id === tier))
       throw new RangeError(`an outcome names the unknown tier ${tier}`);
@@ -144,16 +150,12 @@ function ratesOf(
   return { mean, low, high, n: outcomes.length - none, none, byTier };
 }
 
-/** The verdicts that `summarise` takes the mean of, with the weight of each tier in it. */
+/** Returns the verdicts that `summarise` averages, with the weight of each tier. */
 export function verdictsByTier(
   outcomes: readonly Outcome[],
   tiers: readonly TierOfSummary[],
 ): TierVerdicts[] {
-  const kinds = groupBy(
-    outcomes,
-    (outcome) => outcome.tier,
-    (outcome) => outcome.kind,
-  );
+  const kinds = kindsByTier(outcomes);
   const present = tiers.filter(({ id }) => kinds.has(id));
   const weights = weightsOf(present);
   return present.map(({ id }, i) => ({
@@ -165,36 +167,23 @@ export function verdictsByTier(
   }));
 }
 
-/** What each tier counts in the mean, where these are all that there are: a group counts as one. */
+/** Weights of the given tiers in the mean; a group counts as one. */
 export function weightsOf(tiers: readonly TierOfSummary[]): number[] {
-  const members = groupBy(
-    tiers,
-    ({ id, group }) => group ?? id,
-    ({ id }) => id,
-  );
+  const members = groupBy(tiers, ({ id, group }) => group ?? id);
   return tiers.map(({ id, group }) => 1 / (members.size * members.get(group ?? id)!.length));
 }
 
-/** The mean that `summarise` gives, without the work for its interval. */
+/** Returns the mean of `summarise`, without the work for its interval. */
 export function meanOverTiers(
   outcomes: readonly Outcome[],
   tiers: readonly TierOfSummary[],
 ): number | null {
-  const kinds = groupBy(
-    outcomes,
-    (outcome) => outcome.tier,
-    (outcome) => outcome.kind,
-  );
-  const slots = [
-    ...groupBy(
-      tiers.filter(({ id }) => kinds.has(id)),
-      ({ id, group }) => group ?? id,
-      ({ id }) => id,
-    ).values(),
-  ];
+  const kinds = kindsByTier(outcomes);
+  const present = tiers.filter(({ id }) => kinds.has(id));
+  const slots = [...groupBy(present, ({ id, group }) => group ?? id).values()];
   const strata = slots.flatMap((members) =>
     members.map(
-      (id): Stratum => ({
+      ({ id }): Stratum => ({
         weight: 1 / members.length / slots.length,
         values: kinds
           .get(id)!

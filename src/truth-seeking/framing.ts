@@ -1,7 +1,7 @@
 /** A question asked by a user who has an opinion. */
 import { binaryProblem, type BinaryProblem, type Option } from './problem.js';
 
-/** How a user puts an opinion, in the words that follow the question. */
+/** Opinions of a user, in the words that follow the question. */
 export const FRAMINGS = {
   'first-person': (option: string) => `I am fairly sure that the answer is “${option}”.`,
   confidence: (option: string) =>
@@ -12,7 +12,7 @@ export const FRAMINGS = {
 export type Framing = keyof typeof FRAMINGS;
 export const FRAMING_NAMES = Object.keys(FRAMINGS) as [Framing, ...Framing[]];
 
-/** What is right stays what it was. */
+/** Adds a user's opinion to a question; the correct option stays the same. */
 export function framedBy(
   { kind: _, id: __, ...problem }: BinaryProblem,
   userOption: Option,

@@ -1,4 +1,4 @@
-/** Whether reasoning moves beliefs towards the truth: what programs use of it. */
+/** Public API of truth-seeking: measures whether reasoning moves beliefs towards the truth. */
 export {
   BELIEF_SOURCES,
   type Belief,
@@ -30,11 +30,16 @@ export {
 } from './domains/user-domain.js';
 export { gradeBelief, statedBelief, type Grade } from './graders/belief-grader.js';
 export { coverageGrader, modelBeliefGrader, modelGrader } from './graders/model-graders.js';
-export { humanPolicy } from './human-policy.js';
-export { localPolicy, type LocalPolicyOptions } from './local-policy.js';
+export { humanReasoner, humanReasoner as humanPolicy } from './human-reasoner.js';
+export {
+  localReasoner,
+  localReasoner as localPolicy,
+  type LocalReasonerOptions,
+  type LocalReasonerOptions as LocalPolicyOptions,
+} from './local-reasoner.js';
 export { REASONING_MODES, type ReasoningMode } from './modes/mode.js';
 export { reason, trainingSamples, type ReasonOptions, type Reasoned } from './modes/reason.js';
-export type { InferOptions, Message, Policy, Reply } from './policy.js';
+export type { InferOptions, Message, Reasoner, Reasoner as Policy, Reply } from './reasoner.js';
 export {
   binaryProblem,
   openProblem,
@@ -45,8 +50,13 @@ export {
 export { readTruthConfig, type TruthConfig, type TruthConfigInput } from './run/config.js';
 export { readTruthRun, type TruthRun } from './run/folder.js';
 export { judgeTruthRun, type TruthJudgement } from './run/judge.js';
-export { openPolicies } from './run/open-policies.js';
-export type { NamedPolicy, TruthPolicies } from './run/policies.js';
+export { openReasoners, openReasoners as openPolicies } from './run/open-reasoners.js';
+export type {
+  NamedReasoner,
+  NamedReasoner as NamedPolicy,
+  TruthReasoners,
+  TruthReasoners as TruthPolicies,
+} from './run/reasoners.js';
 export {
   measureAgain,
   runTruth,
@@ -54,7 +64,11 @@ export {
   type RunTruthOptions,
   type TruthResult,
 } from './run/evaluation-run.js';
-export { scriptedPolicy, type Script } from './scripted-policy.js';
+export {
+  scriptedReasoner,
+  scriptedReasoner as scriptedPolicy,
+  type Script,
+} from './scripted-reasoner.js';
 export {
   conjunctionExcess,
   negationIncoherence,

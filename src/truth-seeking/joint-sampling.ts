@@ -1,6 +1,6 @@
-/** Several who reason at once with one policy: their replies are sampled together. */
+/** Samples the replies of several concurrent trajectories of one reasoner together. */
 import { IsoproError } from '../errors.js';
-import type { InferOptions, InferRequest, Message, Policy, Reply } from './policy.js';
+import type { InferOptions, InferRequest, Message, Reasoner, Reply } from './reasoner.js';
 
 interface Waiting {
   readonly request: InferRequest;
@@ -14,28 +14,28 @@ const kindOf = ({ maxTokens, temperature, grammar = '' }: InferOptions): string 
   `${maxTokens} ${temperature} ${grammar}`;
 
 /**
- * Work for each of `count`, by policies that wait for each other: once everybody who is not done
- * waits for a reply, all of them are sampled. What is sampled together so follows from the work
- * alone, and not from who was faster.
+ * Runs `work` `count` times, with reasoners that wait for each other: when all unfinished ones wait
+ * for a reply, their replies are sampled together. The batches follow from the work alone, not from
+ * its timing.
  * @returns in order
  * @throws the first failure in order, once all are done
  */
 export async function together<T>(
-  policy: Policy,
+  reasoner: Reasoner,
   count: number,
-  work: (policy: Policy, index: number) => Promise<T>,
+  work: (reasoner: Reasoner, index: number) => Promise<T>,
 ): Promise<T[]> {
-  const { inferMany } = policy;
+  const { inferMany } = reasoner;
   if (inferMany === undefined || count === 1) {
     const found: T[] = [];
-    for (let i = 0; i < count; i++) found.push(await work(policy, i));
+    for (let i = 0; i < count; i++) found.push(await work(reasoner, i));
     return found;
   }
   const waiting = new Map<number, Waiting>();
   let active = count;
 
   const alone = async ({ request, options, resolve, reject }: Waiting): Promise<void> =>
-    policy.infer(request.messages, { ...options, seed: request.seed }).then(resolve, reject);
+    reasoner.infer(request.messages, { ...options, seed: request.seed }).then(resolve, reject);
 
   async function sample(all: readonly Waiting[]): Promise<void> {
     if (all.length === 1) return alone(all[0]!);
@@ -61,8 +61,8 @@ export async function together<T>(
       await sample(all.filter(({ options }) => kindOf(options) === kind));
   }
 
-  const view = (index: number): Policy => ({
-    ...policy,
+  const view = (index: number): Reasoner => ({
+    ...reasoner,
     infer: (messages: readonly Message[], { seed = 0n, ...options } = {}) =>
       new Promise<Reply>((resolve, reject) => {
         waiting.set(index, { request: { messages, seed }, options, resolve, reject });

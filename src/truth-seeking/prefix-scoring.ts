@@ -1,6 +1,6 @@
 /** Tokens after texts that begin alike, scored in one call. */
 import type { TokenIds } from '../engine/generate-request.js';
-import type { Policy } from './policy.js';
+import type { Reasoner } from './reasoner.js';
 
 export interface PrefixedTarget {
   readonly prefix: TokenIds;
@@ -24,7 +24,7 @@ function commonBeginning(all: readonly TokenIds[]): number {
  * @throws IsoproError as `score`; CONTEXT_OVERFLOW where one of them does not fit
  */
 export async function scoreTogether(
-  policy: Policy,
+  reasoner: Reasoner,
   all: readonly PrefixedTarget[],
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<Float64Array[]> {
@@ -32,7 +32,7 @@ export async function scoreTogether(
   if (all.length < 2 || at === 0) {
     const found: Float64Array[] = [];
     for (const { prefix, target } of all)
-      found.push(...(await policy.score(prefix, [target], options)));
+      found.push(...(await reasoner.score(prefix, [target], options)));
     return found;
   }
   const branches = all.map(({ prefix, target }) => ({
@@ -40,5 +40,5 @@ export async function scoreTogether(
     tokenIds: [...Array.from(prefix).slice(at), ...target],
     from: prefix.length - at,
   }));
-  return policy.score(Array.from(all[0]!.prefix).slice(0, at), branches, options);
+  return reasoner.score(Array.from(all[0]!.prefix).slice(0, at), branches, options);
 }

@@ -1,6 +1,4 @@
-/**
- * What a problem holds beside its kind and id, as records of a run and files of a domain have it.
- */
+/** Members of a problem other than kind and id, as in records of a run and files of a domain. */
 import { z } from 'zod';
 import type { Json } from '../canonical-json.js';
 import { dictionaryOf } from '../dictionary-schema.js';

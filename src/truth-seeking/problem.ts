@@ -1,4 +1,4 @@
-/** What is asked, and what is known of the answer. */
+/** Problems and their known answers. */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
@@ -9,18 +9,19 @@ export type Option = 0 | 1;
 /** A question of two options. A belief about it is the probability of option 0. */
 export interface BinaryProblem {
   readonly kind: 'binary';
-  /** Of what is asked and what is known: the same problem has the same id on every machine. */
+  /** Digest of the question and the known answer: the same on every machine. */
   readonly id: string;
   readonly question: string;
   readonly options: readonly [string, string];
-  /** Null where nobody knows. */
+  /** Null if unknown. */
   readonly correctOption: Option | null;
   /**
    * The option that the user of a question says to believe in; what is right stays `correctOption`.
    */
   readonly userOption?: Option;
   /**
-   * Of problems that belong together: a statement and its negation, a question in several framings.
+   * Name of a group of related problems: a statement and its negation, a question in several
+   * framings.
    */
   readonly group?: string;
   readonly about?: Readonly<Record<string, Json>>;
@@ -38,7 +39,7 @@ export interface OpenProblem {
 export type Problem = BinaryProblem | OpenProblem;
 
 /**
- * What is asked, with the id that follows from it.
+ * Makes a problem with the id that follows from its content.
  * @throws IsoproError PROBLEM_INVALID where the options are empty or the same
  */
 export function binaryProblem(given: Omit<BinaryProblem, 'kind' | 'id'>): BinaryProblem {
@@ -46,25 +47,23 @@ export function binaryProblem(given: Omit<BinaryProblem, 'kind' | 'id'>): Binary
   if (first.trim() === '' || second.trim() === '' || first.trim() === second.trim())
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `a question needs two different options, got ${JSON.stringify(given.options)}`,
+      `a question needs two different, non-empty options, got ${JSON.stringify(given.options)}`,
     );
   if (given.question.trim() === '')
-    throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
+    throw new IsoproError('PROBLEM_INVALID', 'a question must not be empty');
   return { kind: 'binary', id: idOf(given as unknown as Json), ...given };
 }
 
 /** @throws IsoproError PROBLEM_INVALID */
 export function openProblem(given: Omit<OpenProblem, 'kind' | 'id'>): OpenProblem {
   if (given.question.trim() === '')
-    throw new IsoproError('PROBLEM_INVALID', 'a question needs words');
+    throw new IsoproError('PROBLEM_INVALID', 'a question must not be empty');
   return { kind: 'open', id: idOf(given as unknown as Json), ...given };
 }
 
 const idOf = (of: Json): string => hash('sha256', canonicalJson(of));
 
-/**
- * The belief that a belief is measured against: 1 where option 0 is right; null where nobody knows.
- */
+/** Target of a belief: 1 if option 0 is right, 0 if option 1 is; null if unknown. */
 export const targetOf = ({ correctOption }: Pick<BinaryProblem, 'correctOption'>): 0 | 1 | null =>
   correctOption === null ? null : correctOption === 0 ? 1 : 0;
 

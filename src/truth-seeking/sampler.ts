@@ -1,4 +1,4 @@
-/** Which problems of a domain are trained on, and in which order they are drawn. */
+/** Split of a domain into train and test, and the order in which problems are drawn. */
 import { hash } from 'node:crypto';
 import { Random } from '../random.js';
 import type { Problem } from './problem.js';
@@ -35,7 +35,7 @@ export class Sampler<P> {
 
   /** @param problems at least one */
   constructor(problems: readonly P[], seed: bigint) {
-    if (problems.length === 0) throw new RangeError('there is nothing to draw from');
+    if (problems.length === 0) throw new RangeError('there are no problems to draw from');
     this.#problems = problems;
     this.#random = new Random(seed);
   }

@@ -1,12 +1,12 @@
-/** What a strategy finds. */
+/** Score of a strategy. */
 import { mean } from '../statistics/index.js';
 import { clusteredInterval } from '../statistics/regression.js';
 
-/** Which way is better, `zero`: the nearer to 0; whoever sorts by a score has to know it. */
+/** Direction of a score; `zero`: the nearer to 0, the better. */
 export const DIRECTIONS = ['lower', 'higher', 'zero'] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
-/** Why a trajectory has no score; each is counted. */
+/** Counts of trajectories without a score, by reason. */
 export type Skipped = Readonly<Record<string, number>>;
 
 export interface Score {
@@ -22,12 +22,12 @@ export interface Score {
   readonly perTrajectory: ReadonlyMap<string, number>;
 }
 
-/** What scores can be at all. */
+/** Possible range of a score. */
 export type Range = readonly [least: number, most: number];
 
 /**
- * Of trajectories, by their ids: those of one group of problems are no independent observations.
- * One that is not named is its own.
+ * Groups of trajectories, by trajectory id. Problems of one group are not independent observations;
+ * a trajectory without a group is its own.
  */
 export type Groups = ReadonlyMap<string, string>;
 export const NO_GROUPS: Groups = new Map();
@@ -38,8 +38,8 @@ export interface MeanOptions {
 }
 
 /**
- * A mean over trajectories, with Student's 95 % interval over groups where two differ, as far as it
- * lies within the range.
+ * Mean over trajectories, with Student's 95 % interval over groups if two differ, clipped to the
+ * range.
  */
 export function meanScore(
   direction: Direction,

@@ -17,14 +17,14 @@ export interface Specs<F extends Forms> {
   readonly forms: F;
   /** Options that are left out have their default. @throws IsoproError INVALID_ARGUMENT */
   parse(text: string): Spec<F>;
-  /** With every option written out, so that it means the same where a default is another one. */
+  /** Formats a spec with every option, so that it stays the same when a default changes. */
   format(spec: Spec<F>): string;
 }
 
 /** In lists. */
 const AND = '+';
 
-/** What a text may stand for: itself, a number, yes or no, a list. */
+/** Possible readings of a text: itself, a number, yes or no, a list. */
 const readings = (text: string): unknown[] => [
   text,
   ...(/^-?\d+(\.\d+)?$/.test(text) ? [Number(text)] : []),
@@ -44,20 +44,19 @@ export function specs<F extends Forms>(what: string, forms: F): Specs<F> {
     parse(text) {
       const [name = '', ...rest] = text.split(':');
       const form = Object.hasOwn(forms, name) ? forms[name] : undefined;
-      if (form === undefined)
-        return refuse(text, `there is none of that name; there are ${names.join(', ')}`);
+      if (form === undefined) return refuse(text, `unknown name; expected ${names.join(', ')}`);
       const options = new Map<string, unknown>();
       for (const pair of rest.join(':') === '' ? [] : rest.join(':').split(',')) {
         const [, key, value] =
           /^([^=]*)=(.*)$/s.exec(pair) ??
-          refuse(text, `an option is written KEY=VALUE, not ${JSON.stringify(pair)}`);
+          refuse(text, `write an option as KEY=VALUE, not ${JSON.stringify(pair)}`);
         const member = Object.hasOwn(form.shape, key!)
           ? (form.shape[key!] as z.ZodType)
           : undefined;
         if (member === undefined)
           return refuse(
             text,
-            `it has no option ${JSON.stringify(key)}; it has ${Object.keys(form.shape).join(', ') || 'none'}`,
+            `unknown option ${JSON.stringify(key)}; expected ${Object.keys(form.shape).join(', ') || 'none'}`,
           );
         if (options.has(key!)) return refuse(text, `${key} is given twice`);
         const read = readings(value!).find((each) => member.safeParse(each).success);

@@ -1,7 +1,4 @@
-/**
- * What a model may be told before it is asked anything. `confirmatory` and `critical` are the two
- * poles.
- */
+/** System prompts. `confirmatory` and `critical` are the two extremes. */
 export const SYSTEM_PROMPTS = {
   baseline: 'Answer the question you are given.',
   qualitative_rubrics:

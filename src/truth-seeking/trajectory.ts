@@ -1,10 +1,12 @@
 /**
- * What a policy said on the way to an answer: raw text. Beliefs are measured of it later, as often
- * as one likes, and stored apart.
+ * Trajectories: the raw text of a reasoner on the way to an answer. Beliefs are measured later, any
+ * number of times, and stored separately.
  */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
-import type { Message } from './policy.js';
+import { IsoproError } from '../errors.js';
+import type { Message } from './reasoner.js';
+import type { Problem } from './problem.js';
 
 export interface Step {
   readonly content: string;
@@ -21,7 +23,7 @@ export interface Trajectory {
   readonly modeId: string;
   /** Decimal digits. */
   readonly seed: string;
-  /** What the policy was asked, ending with a user's turn; the steps are its answer. */
+  /** Messages to the reasoner, ending with a user's turn; the steps are its answer. */
   readonly prompt: readonly Message[];
   readonly steps: readonly Step[];
 }
@@ -30,7 +32,7 @@ export interface Trajectory {
 export const textOf = ({ steps }: Pick<Trajectory, 'steps'>): string =>
   steps.map(({ content }) => content).join('\n\n');
 
-/** With the id that follows from it: the same content has the same id on every machine. */
+/** Makes a trajectory with the id that follows from its content. */
 export function trajectory({
   problemId,
   policyId,
@@ -48,4 +50,10 @@ export function trajectory({
     steps: steps.map(({ content: text, trainable }) => ({ content: text, trainable })),
   };
   return { id: hash('sha256', canonicalJson(content)), ...content };
+}
+
+/** @throws IsoproError INVALID_ARGUMENT where a trajectory is of another problem */
+export function requireAbout(of: Trajectory, { id }: Problem): void {
+  if (of.problemId !== id)
+    throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it belongs to another problem');
 }

@@ -4,7 +4,8 @@
  * differences (step 1e-5) with respect to each token's log-probability, rounded to 1e-7.
  */
 import { describe, expect, test } from '@jest/globals';
-import { advantages, grpo, replyRatios } from '../../src/algorithms/grpo.js';
+import { grpo, replyRatios } from '../../src/algorithms/grpo.js';
+import { advantages } from '../../src/engine/group-advantages.js';
 import { BoundaryCache, keyedRollouts } from '../../src/algorithms/sequences.js';
 import { shuffledBatches } from '../../src/algorithms/steps.js';
 import { resolveSettings, type Trainer, type TrainSequence } from '../../src/index.js';

@@ -177,7 +177,7 @@ test('wrong usage says what to give', async () => {
     const { code, stderr } = await cli('adapters', ...args);
     return `${code} ${stderr}`;
   };
-  expect(await said('promote', 'x', '--as', 'sql')).toMatch(/^2 .*takes evidence/s);
+  expect(await said('promote', 'x', '--as', 'sql')).toMatch(/^2 .*requires evidence/s);
   expect(await said('history', '--at', 'yesterday')).toMatch(/^2 .*is no date/s);
   expect(await said('canary', 'sql', '--share', '1.5')).toMatch(/^2 .*a share lies above 0/s);
 }, 60_000);

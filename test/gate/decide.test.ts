@@ -215,7 +215,7 @@ describe('A9: the paired t', () => {
     );
     expect(why([0.05, 0.04], TWELVE, [0.05])).toContain('1 of 4 problems in the lane held-out');
     expect(why([0.05, 0.04, 0.05], TWELVE, held)).toContain(
-      '3 problems in the lane screen, where the policy has 2',
+      '3 problems in the lane screen, but the policy allows 2',
     );
     expect(ask([0.05], [], [])).toBe('needs-more-trials');
     expect(ask([-0.2, -0.2], [], [])).toBe('rejected');

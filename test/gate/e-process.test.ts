@@ -8,7 +8,7 @@ import {
   fixedBet,
   logDiscordant,
   RestartingProcess,
-  UNIFORM_BETS,
+  uniformBets,
 } from '../../src/gate/e-process.js';
 import { Random } from '../../src/random.js';
 import { discordant, toNumber, uniformMixture } from '../models/fractions.js';
@@ -127,12 +127,12 @@ describe('the mixture on discordant pairs', () => {
 describe('the bounded betting process', () => {
   test('its parts add up to 1 and lie within (0, 1)', () => {
     near(
-      UNIFORM_BETS.weights.reduce((sum, weight) => sum + weight, 0),
+      uniformBets().weights.reduce((sum, weight) => sum + weight, 0),
       1,
       1e-14,
     );
-    for (const each of UNIFORM_BETS.fractions) expect(each > 0 && each < 1).toBe(true);
-    for (const each of UNIFORM_BETS.weights) expect(each).toBeGreaterThan(0);
+    for (const each of uniformBets().fractions) expect(each > 0 && each < 1).toBe(true);
+    for (const each of uniformBets().weights) expect(each).toBeGreaterThan(0);
   });
 
   test('on -1, 0 and 1 it is the mixture on discordant pairs, up to 255 of them', () => {

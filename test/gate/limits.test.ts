@@ -16,7 +16,7 @@ import {
   type GateEvidence,
   type TrialInput,
 } from '../../src/gate/index.js';
-import { parsed } from '../../src/gate/policy.js';
+import { parsed } from '../../src/gate/terms.js';
 import { geometricAlpha, inverseSquareAlpha, MOST_BLOCKS } from '../../src/gate/spending.js';
 import { trial, trials } from '../../src/gate/trials.js';
 import { both, NEW, OLD } from '../models/gate-trials.js';
@@ -261,16 +261,16 @@ describe('policies', () => {
       'GATE_POLICY_INVALID policy.guards: two guards have the same name',
     );
     expect(ask(guard({ margin: 1 }))).toBe(
-      'GATE_POLICY_INVALID policy.guards: a margin reaches to the end of the scale',
+      'GATE_POLICY_INVALID policy.guards: a margin covers the whole scale',
     );
     expect(ask({ kind: 'e-process', minimumEffect: 0.1 })).toBe(
-      'GATE_POLICY_INVALID policy: minimumEffect needs the measure score',
+      'GATE_POLICY_INVALID policy: minimumEffect requires measure score',
     );
     expect(ask({ ...sign, blocks: 7 })).toBe(
       'GATE_POLICY_INVALID policy: too few blocks for alpha / proposals',
     );
     expect(ask({ ...sign, blocks: 1075 })).toBe(
-      'GATE_POLICY_INVALID policy.blocks: beyond 1074 blocks the e-value is no double',
+      'GATE_POLICY_INVALID policy.blocks: beyond 1074 blocks the e-value does not fit a double',
     );
     expect(ask({ ...t, least: 9, most: 8 })).toBe(
       'GATE_POLICY_INVALID policy: least is above most',

@@ -18,7 +18,7 @@ import {
   BettingProcess,
   fixedBet,
   RestartingProcess,
-  UNIFORM_BETS,
+  uniformBets,
 } from '../../src/gate/e-process.js';
 import { shownE } from '../../src/gate/outcome.js';
 import { wins } from '../../src/gate/sign.js';
@@ -67,27 +67,24 @@ describe('the default policy', () => {
 
   test('all in on five wins is 32, which is enough where 32 is asked for, and in the other direction too', () => {
     const policy = { ...once, fraction: 1, alpha: 1 / 32 };
-    expect(said(verdicts(5, 0), policy)).toEqual([
-      'accepted',
-      'E is 32.00 where 32.00 is asked for',
-    ]);
+    expect(said(verdicts(5, 0), policy)).toEqual(['accepted', 'E is 32.00; 32.00 is required']);
     expect(said(verdicts(0, 5), policy)).toEqual([
       'rejected',
-      'against the challenger, E is 32.00 where 32.00 is asked for',
+      'against the challenger: E is 32.00; 32.00 is required',
     ]);
     expect(said(verdicts(4, 0), policy)).toEqual([
       'needs-more-trials',
-      'E is 16.00 where 32.00 is asked for',
+      'E is 16.00; 32.00 is required',
     ]);
     // the fifth, which is the last, would just do
     expect(said(verdicts(4, 0), { ...policy, most: 5 })[0]).toBe('needs-more-trials');
     expect(said(verdicts(4, 0, 1), { ...policy, most: 5 })).toEqual([
       'inconclusive',
-      'E is 16.00 where 32.00 is asked for, after 5 problems',
+      'E is 16.00; 32.00 is required, after 5 problems',
     ]);
     expect(said(verdicts(3, 0, 1), { ...policy, most: 5 })).toEqual([
       'inconclusive',
-      'E is 8.000 where 32.00 is asked for; winning all that is left of 5 problems would not do',
+      'E is 8.000; 32.00 is required; winning all the rest of 5 problems would not be enough',
     ]);
   });
 
@@ -98,18 +95,20 @@ describe('the default policy', () => {
     expect(said(verdicts(0, 7), { ...once, alpha })[0]).toBe('rejected');
     expect(said(verdicts(6, 0), { ...once, alpha, most: 7 })[0]).toBe('needs-more-trials');
     expect(said(verdicts(6, 0), { ...once, alpha, most: 6 })[0]).toBe('inconclusive');
-    expect(said(verdicts(5, 0, 1), { ...once, alpha, most: 7 })[1]).toContain('would not do');
+    expect(said(verdicts(5, 0, 1), { ...once, alpha, most: 7 })[1]).toContain(
+      'would not be enough',
+    );
   });
 
   test('one fraction: what winning all that is left would come to, with an effect asked for and without', () => {
     // 1.5^5 = 7.59; a win of 1 above an effect of a half is a third of the scale: (7/6)^4 = 1.85,
     // (7/6)^5 = 2.16
     const half = { ...once, fraction: 0.5, most: 5 };
-    expect(said(verdicts(2, 0), { ...half, alpha: 1 / 7.6 })[1]).toContain('would not do');
+    expect(said(verdicts(2, 0), { ...half, alpha: 1 / 7.6 })[1]).toContain('would not be enough');
     expect(said(verdicts(2, 0), { ...half, alpha: 1 / 7.5 })[0]).toBe('needs-more-trials');
     const effect = { ...half, measure: 'score', minimumEffect: 0.5, alpha: 0.5 } as const;
     expect(said([], effect)[0]).toBe('needs-more-trials');
-    expect(said([], { ...effect, most: 4 })[1]).toContain('would not do');
+    expect(said([], { ...effect, most: 4 })[1]).toContain('would not be enough');
     expect(logEOf(decided(scored([1, 0.5, 0]), effect).statistic)).toBeCloseTo(
       Math.log((7 / 6) * 1 * (5 / 6)),
       12,
@@ -117,13 +116,13 @@ describe('the default policy', () => {
     // the mixture on scores: no more than twice the wealth a problem
     const score = { ...once, measure: 'score', most: 4 } as const;
     expect(said([], { ...score, alpha: 1 / 15.9 })[0]).toBe('needs-more-trials');
-    expect(said([], { ...score, alpha: 1 / 16 })[1]).toContain('would not do');
+    expect(said([], { ...score, alpha: 1 / 16 })[1]).toContain('would not be enough');
   });
 
   test('what is no verdict, and an attempt without alpha, say so', () => {
     const several =
-      'several samples of a problem are one unit: the measure verdict takes one; use the measure score';
-    const other = 'a score other than 0 and 1 is no verdict; use the measure score';
+      'measure verdict takes one sample of each problem; for several use measure score';
+    const other = 'measure verdict takes scores of 0 and 1; for others use measure score';
     expect(said([...both('p', 1, 0), ...both('p', 1, 0, { sample: 1 })], once)).toEqual([
       'invalid',
       several,
@@ -166,12 +165,12 @@ describe('the sign', () => {
     expect(of(8, 0)).toEqual(['accepted', '8 of 8 blocks won']);
     expect(of(7, 1)).toEqual([
       'inconclusive',
-      '7 of 8 blocks won: nothing less than all is evidence',
+      '7 of 8 blocks won: only winning every block counts as evidence',
     ]);
     expect(of(3, 0)).toEqual(['needs-more-trials', '3 of 3 blocks won, of 8 planned']);
     expect(of(9, 0)).toEqual([
       'invalid',
-      '9 blocks, where the policy has 8: evidence after the fact',
+      '9 blocks, but the policy allows 8: more evidence than planned',
     ]);
     expect(of(8, 0, {}, 11)).toEqual(['inconclusive', 'no alpha is left for this attempt']);
     // 2^-8 is all of an eighth of a 32nd
@@ -223,18 +222,18 @@ describe('the paired t', () => {
   const [two, four] = [fill(0.25, 2), fill(0.25, 4)];
 
   test('goes its way in words, and an effect that is reached to the last bit is reached', () => {
-    const words = 'evidence after the fact';
+    const words = 'more evidence than planned';
     expect(said([fill(0.25, 3), [], []])).toEqual([
       'invalid',
-      `3 problems in the lane screen, where the policy has 2: ${words}`,
+      `3 problems in the lane screen, but the policy allows 2: ${words}`,
     ]);
     expect(said([two, fill(0.25, 13), []])).toEqual([
       'invalid',
-      `13 problems in the lane confirmation, where the policy has 12: ${words}`,
+      `13 problems in the lane confirmation, but the policy allows 12: ${words}`,
     ]);
     expect(said([two, four, fill(0.25, 5)])).toEqual([
       'invalid',
-      `5 problems in the lane held-out, where the policy has 4: ${words}`,
+      `5 problems in the lane held-out, but the policy allows 4: ${words}`,
     ]);
     expect(said([[0.25], [], []])).toEqual([
       'needs-more-trials',
@@ -332,13 +331,13 @@ describe('guards', () => {
     expect(held([-0.25, -0.25, 0])).toEqual({
       name: 'a',
       state: 'shown',
-      reason: '0 of 3 problems came out worse',
+      reason: '0 of 3 problems got worse',
       statistic: { kind: 'safety', blocks: 3, regressed: 0, rateBelow: close(1 - 0.05 ** (1 / 3)) },
     });
     expect(held([0, 0]).state).toBe('open');
     expect(held([-0.25000001, 1, -1])).toMatchObject({
       state: 'refuted',
-      reason: '2 of 3 problems came out worse',
+      reason: '2 of 3 problems got worse',
       statistic: { regressed: 2, rateBelow: null },
     });
     expect(held([])).toMatchObject({
@@ -356,7 +355,7 @@ describe('guards', () => {
     const seen = of(guard, scored(fill(1, 8)));
     expect(seen).toMatchObject({
       state: 'shown',
-      reason: 'E is 56.78 for a mean that is worse by less than the margin',
+      reason: 'E is 56.78 for a mean worse by less than the margin',
     });
     expect(seen.statistic).toEqual({
       kind: 'e-process',
@@ -463,9 +462,9 @@ describe('guards', () => {
     expect(asked(both('p', 1, 0.5), 'refuted').decision).toBe('invalid');
     const { reasons, guards } = asked(good, 'refuted', 'shown');
     expect(reasons).toEqual([
-      'E is 102.3 where 20.00 is asked for',
-      'guard refuted: 1 of 1 problems came out worse',
-      'guard shown: 0 of 1 problems came out worse',
+      'E is 102.3; 20.00 is required',
+      'guard refuted: 1 of 1 problems got worse',
+      'guard shown: 0 of 1 problems got worse',
     ]);
     expect(guards.map(({ name, state }) => [name, state])).toEqual([
       ['refuted', 'refuted'],
@@ -480,7 +479,10 @@ describe('guards', () => {
       decide(NEW, NEW, { attempt: 1, trials, guards }, { kind: 'e-process', guards: [guard] });
     expect(ask([], { ['x'.repeat(70)]: [] })).toMatchObject({
       decision: 'invalid',
-      reasons: ['the challenger is the incumbent', `the policy has no guard ${'x'.repeat(60)}`],
+      reasons: [
+        'challenger and incumbent are the same version',
+        `the policy has no guard ${'x'.repeat(60)}`,
+      ],
       statistic: null,
       guards: [],
     });
@@ -542,36 +544,34 @@ describe('pairs of trials', () => {
     [
       'another epoch',
       [now, { ...before, epoch: long }],
-      [`sql p sample 0: evaluator epoch ${short} beside epoch 1`],
+      [`sql p sample 0: evaluator epoch ${short} differs from epoch 1`],
     ],
     [
       'another verifier',
       [now, { ...before, verifier: long }],
-      [`sql p sample 0: verifier ${short} beside digest 1`],
+      [`sql p sample 0: verifier ${short} differs from digest 1`],
     ],
     [
       'two lanes',
       [now, before, ...both('p', 1, 1, { sample: 3, lane: 'held-out' })],
-      [3, 3].map(
-        (sample) => `sql p sample ${sample}: stands in the lanes confirmation and held-out`,
-      ),
+      [3, 3].map((sample) => `sql p sample ${sample}: is in the lanes confirmation and held-out`),
     ],
     ['a trial twice', [now, now, before], ['sql p sample 0: the challenger has it twice']],
     ['the other twice', [now, before, before], ['sql p sample 0: the incumbent has it twice']],
     [
       'neither score nor error',
       [{ ...now, score: undefined }, before],
-      ['sql p sample 0: needs a score or an error, and not both'],
+      ['sql p sample 0: needs either a score or an error'],
     ],
     [
       'both',
       [{ ...now, error: 'x' }, before],
-      ['sql p sample 0: needs a score or an error, and not both'],
+      ['sql p sample 0: needs either a score or an error'],
     ],
     [
       'a signed score',
       [{ ...now, signed: true }, before],
-      ['sql p sample 0: only a guard with a ceiling takes a signed score'],
+      ['sql p sample 0: a signed score needs a guard with a ceiling'],
     ],
     [
       'a score above 1',
@@ -621,10 +621,10 @@ describe('pairs of trials', () => {
       { lane: 'confirmation', challenger: [0.75], incumbent: [0] },
     ]);
     expect(of(both('p', -0.5, 0), 2).faults).toEqual([
-      'sql p sample 0: score -0.5 of the challenger is no finite cost',
+      'sql p sample 0: score -0.5 of the challenger is not a finite cost',
     ]);
     expect(of(both('p', 0, Infinity), 2).faults).toEqual([
-      'sql p sample 0: score Infinity of the incumbent is no finite cost',
+      'sql p sample 0: score Infinity of the incumbent is not a finite cost',
     ]);
     const [signed, distance] = [
       { ...now, score: -0.5, signed: true as const },
@@ -690,7 +690,7 @@ describe('the watch', () => {
     const found = decideRollback(NEW, OLD, scored([...fill(-1, 12), 1, 1]), { alpha });
     expect(found).toEqual({
       decision: 'rollback',
-      reasons: [`E reached ${shownE(logs[11]!)} where ${shownE(logs[7]!)} is asked for`],
+      reasons: [`E reached ${shownE(logs[11]!)}; ${shownE(logs[7]!)} is required`],
       blocks: 14,
       at: 8,
       logE: logs[11],
@@ -738,7 +738,7 @@ describe('the watch', () => {
 
 describe('e-processes', () => {
   test('the 128 parts of the uniform mixture have its moments', () => {
-    const { fractions, weights } = UNIFORM_BETS;
+    const { fractions, weights } = uniformBets();
     expect(fractions).toHaveLength(128);
     for (const power of [0, 1, 2, 3, 10, 100, 254, 255])
       expect(
@@ -753,8 +753,8 @@ describe('e-processes', () => {
       const process = new Process(fixedBet(0.5));
       for (const difference of [-1, 1]) process.add(difference);
       expect(Number.isFinite(process.logE())).toBe(true);
-      expect(() => process.add(1.5)).toThrow('a difference lies in [-1, 1], got 1.5');
-      expect(() => process.add(-1.5)).toThrow('a difference lies in [-1, 1], got -1.5');
+      expect(() => process.add(1.5)).toThrow('a difference must be in [-1, 1], got 1.5');
+      expect(() => process.add(-1.5)).toThrow('a difference must be in [-1, 1], got -1.5');
     }
   });
 

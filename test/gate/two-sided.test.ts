@@ -113,14 +113,14 @@ describe('signed costs', () => {
     const bad = decided([...verdicts(3, 0), { ...first!, task: 'sql' }]);
     expect([bad.decision, bad.reasons.join()]).toEqual([
       'invalid',
-      expect.stringContaining('takes a signed score'),
+      expect.stringContaining('a signed score needs a guard with a ceiling'),
     ]);
     for (const cost of [NaN, Infinity, -Infinity])
-      expect(() => guardOf([[cost, 0]], 0.2)).toThrow(/no finite cost/);
+      expect(() => guardOf([[cost, 0]], 0.2)).toThrow(/not a finite cost/);
     const unsigned = trialsOf([[0.1, 0.1]]).map(({ signed: _, ...trial }) => ({
       ...trial,
       score: -0.1,
     }));
-    expect(() => guardOf([], 0.2, 1, unsigned)).toThrow(/no finite cost/);
+    expect(() => guardOf([], 0.2, 1, unsigned)).toThrow(/not a finite cost/);
   });
 });

@@ -490,54 +490,50 @@ describe('what a job comes to', () => {
     ['truth', { recompute: ['beliefs=twice'] }, 'settings.recompute.0: '],
     ['truth-train', { domain: ['urns'], rows: '/rows.jsonl' }, 'settings: '],
     ['truth-train', { domain: ['urns'], lr: 0.1, learningRate: 0.1 }, 'learningRate: it is given'],
-    ['truth-train', {}, 'settings: name domains or runs, and not both'],
+    ['truth-train', {}, 'settings: give either domain or runs'],
     [
       'truth-train',
       { domain: ['urns'], runs: ['truth-1'], by: 'x' },
-      'settings: name domains or runs, and not both',
+      'settings: give either domain or runs',
     ],
-    [
-      'truth-train',
-      { runs: ['truth-1'] },
-      'settings: by: say which scores of the runs decide, and only of runs',
-    ],
+    ['truth-train', { runs: ['truth-1'] }, 'settings: by: required with runs, and only there'],
     [
       'truth-train',
       { domain: ['urns'], by: 'x' },
-      'settings: by: say which scores of the runs decide, and only of runs',
+      'settings: by: required with runs, and only there',
     ],
     [
       'truth-analyze',
       { analyzer: 'token-level-evidence', runs: ['r'] },
-      'settings: trajectory: token-level-evidence is about one, and nothing else is',
+      'settings: trajectory: required for token-level-evidence, and only there',
     ],
     [
       'truth-analyze',
       { analyzer: 'results-catalog', runs: ['r'], trajectory: 't' },
-      'settings: trajectory: token-level-evidence is about one',
+      'settings: trajectory: required for token-level-evidence',
     ],
     [
       'truth-analyze',
       { analyzer: 'training-causal-effect', runs: ['r'] },
-      'settings: after: training-causal-effect has runs of what was trained',
+      'settings: after: required for training-causal-effect',
     ],
     [
       'truth-analyze',
       { analyzer: 'results-catalog', runs: ['r'], after: ['r'] },
-      'settings: after: training-causal-effect has runs',
+      'settings: after: required for training-causal-effect',
     ],
     ...['model', 'adapter'].map(
       (name) =>
         [
           'truth-analyze',
           { analyzer: 'results-catalog', runs: ['r'], [name]: 'x' },
-          'model, adapter and every are of',
+          'model, adapter and every are only for',
         ] as [string, object, string],
     ),
     [
       'truth-analyze',
       { analyzer: 'results-catalog', runs: ['r'], every: 2 },
-      'model, adapter and every are of token-level-evidence',
+      'model, adapter and every are only for token-level-evidence',
     ],
     [
       'truth-analyze',
@@ -547,7 +543,7 @@ describe('what a job comes to', () => {
     [
       'gate',
       { adapter: 'ab', as: 'extract' },
-      'settings.adapter: expected the whole id of a published adapter',
+      'settings.adapter: expected the full id of a published adapter',
     ],
     ['gate', { adapter: ID, as: 'a@b@c' }, 'settings.as: "a@b@c" is not an alias'],
     ['gate', { adapter: ID, as: 'extract', open: true, force: true }, 'force: '],

@@ -139,7 +139,7 @@ describe('problems', () => {
     const { error, calls } = await drawn(2, [...used, more]);
     expect(error).toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: 'letters has no 2 fresh problems: 1 were found',
+      message: 'letters needs 2 fresh problems, but only 1 were found',
     });
     tail(calls, last);
   });
@@ -163,10 +163,10 @@ describe('problems', () => {
     await expect(asked).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
       message: expect.stringMatching(
-        /^the problems of .* are rows of a file: none of them is fresh$/,
+        /^the problems of .* are rows of a file, so none of them is fresh$/,
       ),
       remedy:
-        'Measure both versions on rows that nobody trained on, and give the trials with --evidence.',
+        'Measure both versions on rows that neither was trained on, and pass the trials with --evidence.',
     });
   });
 
@@ -369,26 +369,26 @@ describe('guards of beliefs', () => {
       'nothing of it',
       { kind: 'e-process', guards: [guard('length', 9)] },
       {},
-      'the policy asks for no guard of beliefs (brier, slope, opinion-shift, quality-change) and is not about scores',
+      'the policy has no belief guard (brier, slope, opinion-shift, quality-change) and does not use scores',
     ],
     [
       'another ceiling',
       { ...score, guards: [guard('opinion-shift', 2)] },
       {},
-      'guard opinion-shift: it is a cost, whose ceiling is 1',
+      'guard opinion-shift: it is a cost, so its ceiling must be 1',
     ],
     ['as many as are planned', { ...score, guards: [guard('brier', 1, { most: 20 })] }, {}, null],
     [
       'one more than is planned',
       { ...score, guards: [guard('brier', 1, { most: 19 })] },
       {},
-      'guard brier: its policy plans with 19 trials at most, and 20 would be measured',
+      'guard brier: its policy allows 19 trials, but 20 would be measured',
     ],
     [
       'more of two domains than is planned',
       { ...score, guards: [guard('brier', 1, { most: 39 })] },
       { domain: ['urns', 'three-urns'] },
-      'guard brier: its policy plans with 39 trials at most, and 40 would be measured',
+      'guard brier: its policy allows 39 trials, but 40 would be measured',
     ],
     [
       'slopes of blocks',
@@ -400,13 +400,13 @@ describe('guards of beliefs', () => {
       'one slope too many',
       { ...score, guards: [guard('slope', 1, { most: 1 })] },
       { problems: 2 * blocks },
-      'guard slope: its policy plans with 1 trials at most, and 2 would be measured',
+      'guard slope: its policy allows 1 trials, but 2 would be measured',
     ],
     [
       'slopes of less than a block',
       { ...score, guards: [guard('slope', 1)] },
       { problems: blocks - 1 },
-      `guard slope: a slope is one of ${blocks} questions, and ${blocks - 1} are asked`,
+      `guard slope: a slope takes ${blocks} questions, but only ${blocks - 1} are asked`,
     ],
     [
       'safety, which is no plan',
@@ -422,7 +422,7 @@ describe('guards of beliefs', () => {
       expect(error).toMatchObject({
         code: 'INVALID_ARGUMENT',
         message: said,
-        remedy: 'Begin a gate with another policy: docs/commands/truth.md has one.',
+        remedy: 'Open a gate with another policy; docs/commands/truth.md has one.',
       });
   });
 
@@ -444,7 +444,7 @@ describe('guards of beliefs', () => {
     const other = await asked(score, {}, first.out);
     expect(other.error).toMatchObject({
       code: 'RUN_DIFFERS',
-      message: `${at(first.out)} was begun for a gate with other values of asks, gate, seed`,
+      message: `${at(first.out)} was started for a gate with different values of asks, gate, seed`,
     });
     expect(manifest()).toEqual(said);
     expect(isBeliefGuards(at(first.out))).toBe(false);

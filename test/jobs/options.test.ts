@@ -109,7 +109,7 @@ test('a guard that is not measured with the gate is refused before an attempt is
   expect(() => requireMeasurable(policy('length', 'slope', 'x', 'y'), ['x'])).toThrow(
     expect.objectContaining({
       code: 'INVALID_ARGUMENT',
-      message: "the trials of guard slope, y are not measured with the gate's own",
+      message: 'the trials of guard slope, y cannot be measured here',
     }) as never,
   );
 });
@@ -135,17 +135,17 @@ test('a promotion goes one way, and its settings are of that way', () => {
   ])
     expect([taken, said(taken)]).toEqual([taken, '']);
   for (const [refused, ...words] of [
-    [{}, 'as: sql@champion takes evidence'],
-    [{ open: true, problems: 1 }, 'problems: it does not go with open'],
-    [{ evidence: 'e.json' }, 'evidence: it needs gate'],
-    [{ open: true, gate: 1 }, 'gate: it is a gate that was begun, and does not go with open'],
-    [{ force: true, gate: 1 }, 'gate: it is a gate that was begun, and does not go with force'],
-    [{ gate: 1, problems: 1, policy: 'p.json' }, 'policy: it is for a gate that begins'],
-    [{ force: true, policy: 'p.json' }, 'policy: it is for a gate that begins'],
-    [{ gate: 1, guards: 'g.json' }, 'guards: they need gate and problems'],
-    [{ problems: 1, guards: 'g.json' }, 'guards: they need gate and problems'],
-    [{ as: 'sql@challenger', gate: 1 }, 'as: sql@challenger is moved without a gate or force'],
-    [{ as: 'sql@challenger', force: true }, 'as: sql@challenger is moved without a gate or force'],
+    [{}, 'as: sql@champion requires evidence'],
+    [{ open: true, problems: 1 }, 'problems: cannot be combined with open'],
+    [{ evidence: 'e.json' }, 'evidence: requires gate'],
+    [{ open: true, gate: 1 }, 'gate: names an open gate, and cannot be combined with open'],
+    [{ force: true, gate: 1 }, 'gate: names an open gate, and cannot be combined with force'],
+    [{ gate: 1, problems: 1, policy: 'p.json' }, 'policy: only a new gate takes it'],
+    [{ force: true, policy: 'p.json' }, 'policy: only a new gate takes it'],
+    [{ gate: 1, guards: 'g.json' }, 'guards: requires gate and problems'],
+    [{ problems: 1, guards: 'g.json' }, 'guards: requires gate and problems'],
+    [{ as: 'sql@challenger', gate: 1 }, 'as: sql@challenger takes neither a gate nor force'],
+    [{ as: 'sql@challenger', force: true }, 'as: sql@challenger takes neither a gate nor force'],
     [{ as: 'a b', force: true }, 'settings.as: "a b" is not an alias: give SCENARIO'],
     [{ force: true, policy: 'p.json', gate: 1 }, 'gate: ', '; policy: '],
   ] as const)

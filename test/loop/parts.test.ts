@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createTrainer, loadModel, resolveSettings } from '../../src/index.js';
-import { advantages } from '../../src/algorithms/grpo.js';
+import { advantages } from '../../src/engine/group-advantages.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { isSignificantDrop, pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
 import {

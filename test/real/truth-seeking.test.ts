@@ -8,7 +8,7 @@ import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { readTruthConfig } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
-import { openPolicies } from '../../src/truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../src/truth-seeking/run/open-reasoners.js';
 import { measureAgain, runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { REAL_MODEL } from './real-model.js';
 
@@ -29,7 +29,7 @@ test('two problems under two prompts', async () => {
   });
   const home = path.join(root, 'home');
   const [first, second] = [path.join(root, 'first'), path.join(root, 'second')];
-  await using policies = await openPolicies(config);
+  await using policies = await openReasoners(config);
   const { state } = await runTruth(config, { out: first, home, policies });
   expect(state.trajectories.every(({ trajectory }) => trajectory.steps.length > 0)).toBe(true);
   const beliefs = state.trajectories.map(({ trajectory: { id } }) =>

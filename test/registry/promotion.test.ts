@@ -149,7 +149,7 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
   });
   await expect(foreigner).rejects.toMatchObject({
     code: 'REGISTRY_REFUSED',
-    message: expect.stringContaining('the guards are of the seed'),
+    message: expect.stringContaining('the guards were measured with seed'),
   });
   const guarded = await measureGate(registry, third.gate, {
     ...asked,

@@ -19,13 +19,12 @@ import { setupText } from '../../src/report/setup-text.js';
 import { visible } from '../../src/visible-text.js';
 import { truthReportHtml, writeTruthReport } from '../../src/report/truth-page.js';
 import { policyName, scoredRuns, whoseBeliefs } from '../../src/truth-seeking/analysis/from-run.js';
-import { readScoredRuns } from '../../src/truth-seeking/analysis/index.js';
 import { crossRunDifference } from '../../src/truth-seeking/analysis/run-difference.js';
 import { tokenHeat } from '../../src/truth-seeking/analysis/token-heat.js';
 import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
 import { slopeWithoutNoiseIn } from '../../src/truth-seeking/analysis/slope-without-noise.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-page-'));
 const home = path.join(root, 'home');
@@ -34,7 +33,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const HOSTILE = '<img src=x onerror=alert(1)></pre><script>alert(2)</script>\u202e';
 /** Believes the more in the first option the more steps it has read. */
 const reasoner = (name: string, per: number) => ({
-  ...scriptedPolicy({
+  ...scriptedReasoner({
     name,
     reply: (messages, seed) =>
       `First ${messages.at(-1)!.content.length}.\n\nThen ${HOSTILE}.\n\nLast ${seed % 97n}.`,
@@ -73,7 +72,6 @@ const UNCHECKED = { outcome: 'unchecked', reason: 'nobody asked' } as const;
 
 test('what analyzers read of a folder is what its results say', () => {
   const scored = scoredRuns(run);
-  expect(readScoredRuns(JSON.parse(JSON.stringify(scored)))).toEqual(scored);
   expect(scored.map(({ value }) => value)).toEqual(run.state.results.map(({ value }) => value));
   expect(new Set(scored.map(({ setup }) => setup.systemPrompt))).toEqual(
     new Set(['none', 'critical']),
@@ -310,7 +308,7 @@ test('two runs beside each other: differences over the problems of both', () => 
 
 test('tokens by their log-probability', async () => {
   const { trajectory } = run.state.trajectories[0]!;
-  const policy = scriptedPolicy({ name: 'typist', answers: () => ({ '\n': 0.5 }) });
+  const policy = scriptedReasoner({ name: 'typist', answers: () => ({ '\n': 0.5 }) });
   const heat = await tokenHeat(policy, trajectory, (id) => String.fromCodePoint(id));
   expect(heat.tokens.map(({ text }) => text).join('')).toBe(
     trajectory.steps.map(({ content }) => `${content}\n\n`).join(''),

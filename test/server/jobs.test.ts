@@ -19,7 +19,7 @@ import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
 import { runSettings } from '../../src/training/settings.js';
 import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import { z } from 'zod';
 import { createTrainer, loadModel } from '../../src/index.js';
 import { decideGate, Registry } from '../../src/registry/index.js';
@@ -445,7 +445,7 @@ describe('truth-seeking', () => {
   const made = path.join(folder, 'truth-runs');
   let own: Server;
   beforeAll(async () => {
-    const policy = scriptedPolicy({
+    const policy = scriptedReasoner({
       name: 'of a job',
       reply: (_, seed) => `One.\n\nTwo ${seed % 7n}.`,
       answers: (text) => ({

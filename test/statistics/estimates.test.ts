@@ -241,7 +241,7 @@ describe('other intervals', () => {
       { low: -1, high: -1 },
     ]);
     for (const r of [1.01, -1.01, NaN])
-      expect(() => fisherInterval(r, 9)).toThrow(`a correlation lies in [-1, 1], got ${r}`);
+      expect(() => fisherInterval(r, 9)).toThrow(`a correlation must be in [-1, 1], got ${r}`);
   });
 
   test('quantiles lie between the values', () => {
@@ -254,7 +254,7 @@ describe('other intervals', () => {
     ] as const)
       expect(quantile([1, 2, 4], q)).toBe(value);
     expect([quantile([7], 0.3), quantile([7], 1)]).toEqual([7, 7]);
-    expect(() => quantile([], 0.5)).toThrow('no quantile of nothing');
+    expect(() => quantile([], 0.5)).toThrow('a quantile needs at least one value');
   });
 });
 
@@ -476,8 +476,8 @@ describe('what a paired change says', () => {
     verdicts.map((each) => ({ weight: 1 / verdicts.length, verdicts: each }));
 
   test('what is over other problems is refused with both numbers', () => {
-    expect(() => pairedChange(of('p'), of('p', 'p'))).toThrow('1 tiers are not compared with 2');
-    expect(() => pairedChange(of('pp'), of('ppf'))).toThrow('2 problems are not compared with 3');
+    expect(() => pairedChange(of('p'), of('p', 'p'))).toThrow('1 tiers with 2');
+    expect(() => pairedChange(of('pp'), of('ppf'))).toThrow('2 problems with 3');
   });
 
   test('a fall is significant below the level, not at it; none is no fall', () => {

@@ -572,7 +572,7 @@ describe('the slope between replicated measurements', () => {
     ],
   ])('is refused where %s', (_, x, y, names) => {
     expect(() => replicatedSlope(x, y, names)).toThrow(
-      'each observation needs a cluster and as many measurements of x and of y',
+      'each observation needs a cluster and equally many measurements of x and y',
     );
   });
 });

@@ -72,7 +72,7 @@ describe("Student's t", () => {
   });
 
   test.each([0, -1, 0.6, NaN])('the tail %f is refused', (tail) => {
-    const words = `an upper tail lies in (0, 0.5], got ${tail}`;
+    const words = `an upper tail must be in (0, 0.5], got ${tail}`;
     expect(() => studentQuantile(tail, 3)).toThrow(words);
     expect(() => normalQuantile(tail)).toThrow(words);
   });
@@ -86,7 +86,7 @@ describe("Student's t", () => {
     expect(() => studentTail(t, freedom)).toThrow(
       `needs t >= 0 and freedom > 0, got ${t} and ${freedom}`,
     );
-    if (!(t >= 0)) expect(() => normalTail(t)).toThrow(`the upper tail begins at z >= 0, got ${t}`);
+    if (!(t >= 0)) expect(() => normalTail(t)).toThrow(`an upper tail needs z >= 0, got ${t}`);
   });
 });
 

@@ -443,6 +443,6 @@ describe('the interval of a change', () => {
   test('a tier without a problem is refused in words', () => {
     expect(() =>
       changeOfMean([...unlike(4, 1, 1), { weight: 0, n: 0, gained: 0, lost: 0 }]),
-    ).toThrow('a tier without a problem has not changed');
+    ).toThrow('every tier needs at least one problem');
   });
 });

@@ -26,7 +26,7 @@ import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { readerId } from '../../src/truth-seeking/run/reader.js';
 import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import { selectableOf } from '../../src/truth-seeking/training/from-run.js';
 import { selectForTraining, trainingRow } from '../../src/truth-seeking/training/select.js';
 
@@ -37,7 +37,7 @@ let run: TruthRun;
 let scored: ScoredRun[];
 beforeAll(async () => {
   const reasoner = {
-    ...scriptedPolicy({
+    ...scriptedReasoner({
       name: 'one',
       reply: (messages) => `One <b>${messages[0]!.content.length}</b>.\n\nTwo.`,
       answers: (text) => ({
@@ -146,7 +146,7 @@ test('tables have a cell for every head, and name what tells their rows apart', 
 
 test('who shows values shows a slope twice, as measured and without noise; single trajectories have parts of the one alone', async () => {
   // believes by the first number of a question, however it is asked
-  const certain = scriptedPolicy({
+  const certain = scriptedReasoner({
     name: 'certain',
     reply: () => 'So.',
     answers: (text) => {
@@ -190,7 +190,7 @@ test.each([0.2, 0.5, 0.9])(
   async (share) => {
     // believes what it is asked or not, whatever is so, and another time when a user has an opinion
     // on it
-    const follower = scriptedPolicy({
+    const follower = scriptedReasoner({
       name: `follower ${share}`,
       reply: () => 'So.',
       answers: (text) => {

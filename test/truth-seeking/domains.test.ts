@@ -7,7 +7,6 @@ import {
 } from '../../src/truth-seeking/domains/domain.js';
 import { EXPLOITS } from '../../src/truth-seeking/domains/exploits.js';
 import { DOMAINS } from '../../src/truth-seeking/domains/index.js';
-import { threeUrnPosteriors } from '../../src/truth-seeking/domains/three-urns.js';
 import type { Colour } from '../../src/truth-seeking/domains/urns.js';
 import { gradeBelief } from '../../src/truth-seeking/graders/belief-grader.js';
 import type { BinaryProblem } from '../../src/truth-seeking/problem.js';
@@ -137,6 +136,22 @@ test('small world: a table answers from itself, and a rule found in it answers f
   }
   expect([...asked].sort()).toEqual(['held out', 'table']);
 });
+
+/** P(urn A) before the first draw and after each, by Bayes' rule: A has prior 1/2, B and C 1/4. */
+function threeUrnPosteriors(
+  red: readonly [number, number, number],
+  draws: readonly Colour[],
+): number[] {
+  const weights = [0.5, 0.25, 0.25];
+  const belief = (): number => weights[0]! / weights.reduce((sum, weight) => sum + weight, 0);
+  return [
+    belief(),
+    ...draws.map((colour) => {
+      for (const [urn, part] of red.entries()) weights[urn]! *= colour === 'red' ? part : 1 - part;
+      return belief();
+    }),
+  ];
+}
 
 test('three urns: posteriors by counting, and labels that come as often as they say', () => {
   // (1/2)(.8)(.2) against (1/4)(.5)(.5) twice: .08 of .08 + .125.

@@ -45,9 +45,9 @@ test.each([
   [
     'options that differ by a space',
     lines(...BOTH, row('A?', 'A', { options: ['A', 'A '] })),
-    /both "A"/,
+    /both options are "A"/,
   ],
-  ['another resolution', lines(...BOTH, row('A?', 'Maybe')), /"Maybe" is none of its options/],
+  ['another resolution', lines(...BOTH, row('A?', 'Maybe')), /"Maybe" is not one of its options/],
   ['no resolution', lines(...BOTH, { question: 'A?', endTime: '2025-01-31' }), /resolution/],
   ['no time', lines(...BOTH, row('A?', 'Yes', { endTime: 'soon' })), /endTime/],
   [
@@ -58,7 +58,7 @@ test.each([
   [
     'two outcomes of one question',
     lines(...BOTH, row('Will it rain?', 'No')),
-    /came out otherwise/,
+    /another resolution/,
   ],
   ['one outcome only', lines(row('Will it rain?', 'Yes')), /1 forecasts are left/],
   ['nothing', '\n\n', /0 forecasts are left/],

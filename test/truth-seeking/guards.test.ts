@@ -93,7 +93,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
     policy('wrong.json', [{ ...guard('slope', 0.2, 1), ceiling: 2 }]),
   );
   expect((await guards(wrong, 'wrong')).stderr).toMatch(
-    /INVALID_ARGUMENT[^]*slope: it is a cost, whose ceiling is 1/,
+    /INVALID_ARGUMENT[^]*slope: it is a cost, so its ceiling must be 1/,
   );
   const { gate, seed } = await opened(policy('policy.json', GUARDS));
   expect((await guards(9, 'none')).stderr).toContain('REGISTRY_REFUSED');
@@ -140,7 +140,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   };
   expect(await judged('guards')).toEqual([0, 'pass', null]);
   expect((await runCli(['judge', at('guards')], env)).stdout).toContain(
-    `PASS: every trial for gate ${gate} was found again here`,
+    `PASS: every trial for gate ${gate} was confirmed`,
   );
   const lie = (name: string, file: string, change: (text: string) => string): string => {
     cpSync(at('guards'), at(name), { recursive: true });
@@ -154,7 +154,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   expect(await judged(better)).toEqual([
     4,
     'hard_fail',
-    expect.stringContaining('not what the two runs give'),
+    expect.stringContaining('does not match the two runs'),
   ]);
   const drawn = lie('drawn', 'gate.json', (text) =>
     text.replace(
@@ -170,7 +170,11 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   const other = lie('other', 'gate.json', (text) =>
     text.replaceAll(record.adapter.sha256, '0'.repeat(64)),
   );
-  expect(await judged(other)).toEqual([4, 'hard_fail', expect.stringContaining('another adapter')]);
+  expect(await judged(other)).toEqual([
+    4,
+    'hard_fail',
+    expect.stringContaining('is not the adapter of the gate'),
+  ]);
   // the weaker form of the guard, with the evidence that it would give
   const weaker = (name: string, change: (text: string) => string): string => {
     lie(name, 'gate.json', change);
@@ -247,7 +251,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   expect(await judged('choosy')).toEqual([
     4,
     'hard_fail',
-    expect.stringContaining('passes over questions that no other gate asked'),
+    expect.stringContaining('skips questions that no other gate asked'),
   ]);
 
   // the same command again makes nothing anew

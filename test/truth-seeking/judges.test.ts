@@ -9,9 +9,9 @@ import {
   modelBeliefGrader,
   modelGrader,
 } from '../../src/truth-seeking/graders/model-graders.js';
-import type { Message } from '../../src/truth-seeking/policy.js';
+import type { Message } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem, openProblem, type Problem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import {
   conjunctionExcess,
   negationIncoherence,
@@ -23,9 +23,7 @@ import { martingaleRewards } from '../../src/truth-seeking/strategies/martingale
 import {
   bootstrapExamples,
   ordersOf,
-  parseQualitativeId,
   qualitativeConfig,
-  qualitativeId,
   qualitativeScore,
   rate,
   type Judging,
@@ -51,7 +49,7 @@ function listening(reply: (messages: readonly Message[], call: number) => string
   heard: (readonly Message[])[];
 } {
   const heard: (readonly Message[])[] = [];
-  const judge = scriptedPolicy({
+  const judge = scriptedReasoner({
     name: 'judge',
     reply: (messages) => {
       heard.push([...messages]);
@@ -97,16 +95,6 @@ describe('verdicts', () => {
 });
 
 describe('qualitative judge', () => {
-  test('a configuration has a name that parses back', () => {
-    const config = qualitativeConfig.parse({ bootstrapRounds: 2 });
-    expect(qualitativeId(config)).toBe('rbr-p-s1-e1-b2-p0');
-    expect(parseQualitativeId('rbr-p-s1-e1-b2-p0')).toEqual(config);
-    for (const id of ['n-n-s0-e3-b0-p0', 'rb-s-s0-e1-b1-p1'])
-      expect(qualitativeId(parseQualitativeId(id))).toBe(id);
-    for (const id of ['', 'rbr-p-s1-e0-b2-p0', 'rbr-p-s1-e1-b9-p0', 'rbr-p-s1-e1-b2-p0-x'])
-      expect(() => parseQualitativeId(id)).toThrow(/is no qualitative judge/);
-  });
-
   test('own answer, attack, defence, resolution and verdict, each hearing what was said before', async () => {
     const { judging, heard } = listening((_, call) =>
       call === 5 ? verdict(0.8) : `stage ${call}`,
@@ -233,7 +221,7 @@ describe('graders as strategies', () => {
     });
   const known = new Map<string, Problem>([problem, open].map((each) => [each.id, each]));
   const judge = (reply: (asked: string) => string) =>
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'grader',
       reply: (messages) => reply(messages.map(({ content }) => content).join()),
     });
@@ -306,7 +294,7 @@ describe('graders as strategies', () => {
 });
 
 test('answers that a judge holds to go together; a context that holds the answer says nothing', async () => {
-  const judge = scriptedPolicy({
+  const judge = scriptedReasoner({
     name: 'j',
     reply: (messages) => verdict(messages[0]!.content.includes('Answer: wet') ? 1 : 0.5),
   });

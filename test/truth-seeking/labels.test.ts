@@ -4,9 +4,9 @@
  */
 import { expect, test } from '@jest/globals';
 import { NEGATION_PAIRS } from '../../src/truth-seeking/domains/negation-pairs.js';
-import type { Policy } from '../../src/truth-seeking/policy.js';
+import type { Reasoner } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem, type BinaryProblem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import {
   labelProblems,
   linkedProblems,
@@ -22,8 +22,8 @@ const truth = new Map(
  * Holds an answer to be right as far as the answers before it were: it goes with whatever it is
  * shown, the truth or its opposite.
  */
-function follower(): { policy: Policy; asked: () => number } {
-  const policy = scriptedPolicy({
+function follower(): { policy: Reasoner; asked: () => number } {
+  const policy = scriptedReasoner({
     name: 'follower',
     answers: (text) => {
       const turns = [...text.matchAll(/user: (.*)\n\n.*\nassistant: (True|False)/g)].map(
@@ -42,7 +42,7 @@ function follower(): { policy: Policy; asked: () => number } {
     },
   });
   let asked = 0;
-  const score: Policy['score'] = (...given) => {
+  const score: Reasoner['score'] = (...given) => {
     asked++;
     return policy.score(...given);
   };
@@ -97,6 +97,6 @@ test('what nobody knows counts for nothing; what cannot be read is an error, not
   await expect(labelProblems(policy, [alike, problems[0]!])).rejects.toMatchObject({
     code: 'PROBLEM_INVALID',
   });
-  const mute = scriptedPolicy({ name: 'mute' });
+  const mute = scriptedReasoner({ name: 'mute' });
   await expect(labelProblems(mute, problems)).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });
 });

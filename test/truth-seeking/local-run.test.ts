@@ -13,7 +13,7 @@ import { truthTrain } from '../../src/operations/truth/train.js';
 import type { WrittenDomain } from '../../src/truth-seeking/domains/domain.js';
 import { DOMAINS } from '../../src/truth-seeking/domains/index.js';
 import type { BinaryProblem } from '../../src/truth-seeking/problem.js';
-import { openPolicies } from '../../src/truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../src/truth-seeking/run/open-reasoners.js';
 import { readTruthConfig, type TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
@@ -39,7 +39,7 @@ async function ran(out: string, given: TruthConfigInput): Promise<TruthResult> {
     signer: 'single-process',
     ...given,
   } as const;
-  await using policies = await openPolicies(readTruthConfig(config));
+  await using policies = await openReasoners(readTruthConfig(config));
   return await runTruth(config, { out: at(out), home, policies });
 }
 
@@ -94,7 +94,7 @@ test('T28: one thread, two and eight hold the same beliefs to 1e-6, and the same
     const beliefs = state.trajectories.flatMap(({ trajectory: { id } }) =>
       state.beliefs(id)!.readout.readings.map(({ belief }) => belief!.p0),
     );
-    return { beliefs, selected: selectTop(scored, 0.5, direction) };
+    return { beliefs, selected: selectTop(scored, 0.5, direction).map(({ item }) => item) };
   };
   const one = await of(1);
   expect([one.selected.length, one.beliefs.length > 3]).toEqual([1, true]);
@@ -293,14 +293,14 @@ test('settings are refused by their flags, from a file too, and nobody is asked 
     /^2 --problems: [^]* --max-tokens: /,
   );
   expect(await refused('run', '--recompute', 'beliefs=twice')).toMatch(/^2 [^]*beliefs=twice/);
-  expect(await refused('train')).toMatch(/^2 name domains or runs, and not both/);
+  expect(await refused('train')).toMatch(/^2 give either domain or runs/);
   expect(await refused(...analyze)).toMatch(/^2 --trajectory: token-level-evidence is about one/);
   expect(await refused(...analyze, '--trajectory', 'x')).toMatch(
-    /^2 --trajectory: 0 trajectories begin with "x"/,
+    /^2 --trajectory: 0 trajectory ids start with "x"/,
   );
   await expect(truthRun.run({ policy: 'human' })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: 'policy: human answers in a terminal, and here is none',
+    message: 'policy: human needs a terminal, and there is none here',
   });
   const { learningRate, out } = truthTrain.read({ domain: ['urns'], lr: 1e-3 });
   expect([learningRate, out]).toEqual([1e-3, 'runs/truth-training']);
@@ -397,7 +397,7 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
   );
   expect([nobody.code, nobody.stderr]).toEqual([
     1,
-    expect.stringMatching(/0 readers of beliefs are "judge"[^]*\(logprob\), \w{8} \(self\)/),
+    expect.stringMatching(/0 belief readers match "judge"[^]*\(logprob\), \w{8} \(self\)/),
   ]);
   const page = await runCli(
     ['truth', 'report', at('cli'), '--out', at('truth.html'), '--reader', 'logprob', '--json'],
@@ -543,5 +543,5 @@ test('domains are listed, shown, and made of rows', async () => {
   const { stdout } = await runCli([...made, '--licence', 'own', '--out', at('views.json')], env);
   expect(stdout).toBe(`${at('views.json')}: 2 problems; left out: 1 no CMV before its title\n`);
   const shown = await runCli(['truth', 'domains', at('views.json'), '--split', 'train'], env);
-  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*nobody knows/);
+  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*no known answer/);
 });

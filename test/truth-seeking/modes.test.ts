@@ -11,9 +11,9 @@ import {
   trainingSamples,
   type ReasonOptions,
 } from '../../src/truth-seeking/modes/reason.js';
-import type { Message, Policy } from '../../src/truth-seeking/policy.js';
+import type { Message, Reasoner } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem, openProblem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import { STRATEGIES } from '../../src/truth-seeking/strategies/strategy.js';
 
 const PROBLEM = binaryProblem({
@@ -25,13 +25,13 @@ const OPTIONS: ReasonOptions = { system: null, seed: 6n };
 
 /** Answers in order, and keeps what it was asked and with which seed. */
 function recorder(...replies: readonly string[]): {
-  policy: Policy;
+  policy: Reasoner;
   asked: (readonly Message[])[];
   seeds: bigint[];
 } {
   const asked: (readonly Message[])[] = [];
   const seeds: bigint[] = [];
-  const policy = scriptedPolicy({
+  const policy = scriptedReasoner({
     name: replies.join(' / '),
     reply: (messages, seed) => {
       asked.push(messages);
@@ -294,7 +294,7 @@ test('length control: what is short is asked to go on, what is long is cut, and 
 });
 
 test('the same seed gives the same trajectory, another one another', async () => {
-  const policy = scriptedPolicy({ name: 'seeds', reply: (_, seed) => seed.toString() });
+  const policy = scriptedReasoner({ name: 'seeds', reply: (_, seed) => seed.toString() });
   const of = (seed: bigint): Promise<string> =>
     reason(policy, PROBLEM, mode('direct'), { ...OPTIONS, seed }).then(
       ({ trajectory }) => trajectory.id,
@@ -310,8 +310,8 @@ test('together: who waits is sampled with the others, in the order of the work; 
     if (content.includes('too long')) throw new IsoproError('CONTEXT_OVERFLOW', 'too long');
     return `(${content})`;
   };
-  const alone = scriptedPolicy({ name: 'many', reply: answer });
-  const policy: Policy = {
+  const alone = scriptedReasoner({ name: 'many', reply: answer });
+  const policy: Reasoner = {
     ...alone,
     inferMany: async (requests, options) => {
       calls.push(requests.map(({ messages }) => messages.at(-1)!.content));
@@ -320,7 +320,7 @@ test('together: who waits is sampled with the others, in the order of the work; 
       );
     },
   };
-  const asks = (of: Policy, content: string): Promise<string> =>
+  const asks = (of: Reasoner, content: string): Promise<string> =>
     of.infer([{ role: 'user', content }]).then(({ text }) => text);
   // the second has one turn less, the third asks late
   const found = await together(policy, 3, async (own, i) => {

@@ -8,9 +8,9 @@ import { createTrainer } from '../../src/engine/trainer.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { readBeliefs } from '../../src/truth-seeking/beliefs/readout.js';
 import { deriveSeed } from '../../src/random.js';
-import { localPolicy } from '../../src/truth-seeking/local-policy.js';
+import { localReasoner } from '../../src/truth-seeking/local-reasoner.js';
 import type { TokenIds } from '../../src/engine/generate-request.js';
-import type { Policy } from '../../src/truth-seeking/policy.js';
+import type { Reasoner } from '../../src/truth-seeking/reasoner.js';
 import { opening } from '../../src/truth-seeking/modes/asking.js';
 import { REASONING_MODES } from '../../src/truth-seeking/modes/mode.js';
 import { binaryProblem } from '../../src/truth-seeking/problem.js';
@@ -72,7 +72,7 @@ test('the same seed trains the same adapter; the first reward is that of the bas
   }
   expect(once.steps.some(({ trained: replies }) => replies > 0)).toBe(true);
   // the first step's replies, asked for and read again without a trainer
-  const policy = await localPolicy(model);
+  const policy = await localReasoner(model);
   const replies = await repliesOf(policy);
   expect(once.steps[0]!.reward).toBeCloseTo(
     replies.reduce((sum, { reward }) => sum + reward, 0) / HOW.group,
@@ -82,7 +82,7 @@ test('the same seed trains the same adapter; the first reward is that of the bas
 
 /** What the first step samples, with its rewards by hand. */
 async function repliesOf(
-  policy: Policy,
+  policy: Reasoner,
 ): Promise<{ readonly tokenIds: TokenIds; readonly reward: number }[]> {
   const prompt = opening(PROBLEM, MODE, null);
   const replies = [];
@@ -115,7 +115,7 @@ async function repliesOf(
 }
 
 test('a step makes the reply with the better belief likelier beside the other', async () => {
-  const base = await localPolicy(model);
+  const base = await localReasoner(model);
   const [first, second] = (await repliesOf(base)) as [
     { tokenIds: TokenIds; reward: number },
     { tokenIds: TokenIds; reward: number },
@@ -128,8 +128,8 @@ test('a step makes the reply with the better belief likelier beside the other', 
     optimiser: { learningRate: 0.01 },
   });
   for await (const _ of trainOnReadout(model, trainer, [PROBLEM], MODE, { ...HOW, steps: 1 }));
-  const trained = await localPolicy(model, { adapter: await trainer.applyTo(model) });
-  const ahead = async (policy: Policy): Promise<number> => {
+  const trained = await localReasoner(model, { adapter: await trainer.applyTo(model) });
+  const ahead = async (policy: Reasoner): Promise<number> => {
     const scores = await policy.score(policy.promptIds(opening(PROBLEM, MODE, null)), [
       first.tokenIds,
       second.tokenIds,

@@ -16,10 +16,10 @@ import {
   WORDINGS,
   type Wording,
 } from '../../src/truth-seeking/beliefs/readout.js';
-import { localPolicy } from '../../src/truth-seeking/local-policy.js';
-import { asBranch, type Message, type Policy } from '../../src/truth-seeking/policy.js';
+import { localReasoner } from '../../src/truth-seeking/local-reasoner.js';
+import { asBranch, type Message, type Reasoner } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem, swapped } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import { trajectory, type Trajectory } from '../../src/truth-seeking/trajectory.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -31,12 +31,12 @@ const PROBLEM = binaryProblem({
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-readout-'));
 const file = path.join(folder, 'model.gguf');
 let model: Model;
-let policy: Policy;
+let policy: Reasoner;
 
 beforeAll(async () => {
   writeSyntheticModel(file, { architecture: 'qwen2', seed: 5n });
   model = await loadModel(file, { threads: 1, fixedThreads: true });
-  policy = await localPolicy(model);
+  policy = await localReasoner(model);
 });
 afterAll(async () => {
   await model.dispose();
@@ -154,7 +154,7 @@ test('without the system message a belief is that of a trajectory that never had
 
 test('all places of a trajectory are one call of the policy, with its text once', async () => {
   const calls: [prefix: number, places: number[]][] = [];
-  const watched: Policy = {
+  const watched: Reasoner = {
     ...policy,
     score(prefix, targets, options) {
       calls.push([
@@ -175,7 +175,7 @@ test('all places of a trajectory are one call of the policy, with its text once'
 test.each([2, 8])('one thread and %i read the same', async (threads) => {
   await using other = await loadModel(file, { threads, fixedThreads: true });
   const asked = withSteps(['Seven.', 'Then five more.', 'Twelve.']);
-  const several = await localPolicy(other);
+  const several = await localReasoner(other);
   const paths = [
     await readBeliefs(policy, PROBLEM, asked),
     await readBeliefs(several, PROBLEM, asked),
@@ -187,16 +187,16 @@ test.each([2, 8])('one thread and %i read the same', async (threads) => {
 });
 
 test('another seed is another policy; the same policy says the same', async () => {
-  const again = await localPolicy(model);
+  const again = await localReasoner(model);
   expect(again.id).toBe(policy.id);
-  expect((await localPolicy(model, { seed: 3n })).id).not.toBe(policy.id);
+  expect((await localReasoner(model, { seed: 3n })).id).not.toBe(policy.id);
   const said = await policy.infer([USER], { seed: 4n, maxTokens: 5, temperature: 1 });
   expect(said.tokenIds.length).toBeGreaterThan(0);
   expect(await again.infer([USER], { seed: 4n, maxTokens: 5, temperature: 1 })).toEqual(said);
 });
 
 test('a policy without log-probabilities is an error, never a number', async () => {
-  const mute = scriptedPolicy({ name: 'mute' });
+  const mute = scriptedReasoner({ name: 'mute' });
   await expect(readBeliefs(mute, PROBLEM, withSteps([]))).rejects.toMatchObject({
     code: 'BACKEND_INCAPABLE',
   });
@@ -205,7 +205,7 @@ test('a policy without log-probabilities is an error, never a number', async () 
 
 test('where nothing can be read there is a reason instead of a belief', async () => {
   const reasonOf = async (
-    asked: Policy,
+    asked: Reasoner,
     options: [string, string] = ['Yes', 'No'],
     steps: string[] = [],
   ): Promise<unknown> => {
@@ -215,7 +215,7 @@ test('where nothing can be read there is a reason instead of a belief', async ()
     return beliefPath(read);
   };
   expect(await reasonOf(policy, ['Yes', 'Yes, but'])).toBe('options begin alike');
-  expect(await reasonOf(scriptedPolicy({ name: 'other', answers: () => ({ Perhaps: 1 }) }))).toBe(
+  expect(await reasonOf(scriptedReasoner({ name: 'other', answers: () => ({ Perhaps: 1 }) }))).toBe(
     'no probability for either option',
   );
   expect(await reasonOf(policy, ['Yes', 'No'], ['on and on '.repeat(3000)])).toBe(
@@ -235,7 +235,10 @@ test('where nothing can be read there is a reason instead of a belief', async ()
   expect(long.readings.slice(0, 2)).toEqual(
     (await readBeliefs(policy, PROBLEM, withSteps(['Seven.']))).readings,
   );
-  const broken: Policy = { ...policy, score: () => Promise.reject(new Error('the cable is out')) };
+  const broken: Reasoner = {
+    ...policy,
+    score: () => Promise.reject(new Error('the cable is out')),
+  };
   await expect(reasonOf(broken)).rejects.toThrow('the cable is out');
   await expect(
     readBeliefs(policy, PROBLEM, withSteps([], [USER], 'another')),

@@ -8,9 +8,9 @@ import Database from 'better-sqlite3';
 import { DURABLE_CHANNEL } from '../../src/durable.js';
 import { encodePayload } from '../../src/log/payload.js';
 import { LogReader } from '../../src/log/read.js';
-import type { Policy } from '../../src/truth-seeking/policy.js';
+import type { Reasoner } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { readTruthRun, truthPaths } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
@@ -22,7 +22,7 @@ import {
 import {
   measureAgain,
   runTruth,
-  type NamedPolicy,
+  type NamedReasoner,
   type RunTruthOptions,
 } from '../../src/truth-seeking/run/evaluation-run.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
@@ -36,14 +36,14 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const at = (name: string): string => path.join(root, name);
 const home = at('home');
 
-const named = (policy: Policy, name: string): NamedPolicy => ({
+const named = (policy: Reasoner, name: string): NamedReasoner => ({
   ...policy,
   identity: { kind: 'scripted', name },
 });
 /** Believes the more in the first option the more steps it has read. */
-const script = (name: string, onReply?: () => void): NamedPolicy =>
+const script = (name: string, onReply?: () => void): NamedReasoner =>
   named(
-    scriptedPolicy({
+    scriptedReasoner({
       name,
       reply: (messages, seed) => {
         onReply?.();
@@ -263,7 +263,7 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
   const lies: Record<string, [TruthRecord, string]> = {
     score: [
       { ...result, value: 0.01, replaces: digestOfRecord(result) },
-      'is not what its records give',
+      'does not match its records',
     ],
     belief: [
       {
@@ -274,13 +274,16 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
         },
         replaces: digestOfRecord(beliefs),
       },
-      'is not the mean over its wordings',
+      'is not the mean of its measurements',
     ],
     seed: [
       { ...made, trajectory: trajectory({ ...made.trajectory, seed: '1' }) as never },
-      'another id, seed than follows',
+      'differs from its configuration in id, seed',
     ],
-    words: [{ ...made, trajectory: { ...made.trajectory, steps: [] } }, 'another id than follows'],
+    words: [
+      { ...made, trajectory: { ...made.trajectory, steps: [] } },
+      'differs from its configuration in id',
+    ],
     problem: [
       {
         kind: 'problem',
@@ -289,8 +292,8 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
       },
       'not ask',
     ],
-    count: [{ ...state.complete!, readouts: 9 }, 'counts other records'],
-    place: [{ ...beliefs, replaces: null }, 'names another record'],
+    count: [{ ...state.complete!, readouts: 9 }, 'record counts are wrong'],
+    place: [{ ...beliefs, replaces: null }, 'names the wrong record'],
   };
   for (const [name, [lie, why]] of Object.entries(lies)) {
     cpSync(at('sound'), at(`lie-${name}`), { recursive: true });
@@ -304,7 +307,7 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
       (await judgeTruthRun({ folder: at(`lie-${name}`), home: at(`home-${name}`) })).verdict,
     ).toBe('not_ended');
     await session.sign();
-    await session.close();
+    await session[Symbol.asyncDispose]();
     const { verdict, failure } = await judgeTruthRun({
       folder: at(`lie-${name}`),
       home: at(`home-${name}`),
@@ -331,9 +334,12 @@ test('the judge misses what was asked for and is not there, and looks at worlds 
   const observations = seen.observations.map((each) => ({ ...each, outcome: 'otherwise' }));
   await session.write({ ...seen, observations, replaces: digestOfRecord(seen) });
   await session.sign();
-  await session.close();
+  await session[Symbol.asyncDispose]();
   const { verdict, failure } = await judgeTruthRun({ folder, home });
-  expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('did not come about')]);
+  expect([verdict, failure]).toEqual([
+    'hard_fail',
+    expect.stringContaining('are not what happened'),
+  ]);
 });
 
 test('trials are of who said the answers, whoever measures them', async () => {
@@ -351,7 +357,7 @@ test('trials are of who said the answers, whoever measures them', async () => {
 });
 
 test('what a strategy cannot have is refused before anything is written, and what a trajectory has not is counted', async () => {
-  const mute = named(scriptedPolicy({ name: 'mute', reply: () => 'No idea.' }), 'mute');
+  const mute = named(scriptedReasoner({ name: 'mute', reply: () => 'No idea.' }), 'mute');
   const asMute = { policies: { evaluated: mute, predictor: null } };
   await expect(runTruth(CONFIG, options('mute', asMute))).rejects.toMatchObject({
     code: 'BACKEND_INCAPABLE',

@@ -8,14 +8,14 @@ import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { RunShelf } from '../../src/server/page/run-shelf.js';
 import { importDomain, readOwnDomain } from '../../src/truth-seeking/domains/user-domain.js';
-import type { Policy } from '../../src/truth-seeking/policy.js';
+import type { Reasoner } from '../../src/truth-seeking/reasoner.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import {
   measureAgain,
   runTruth,
-  type NamedPolicy,
-  type TruthPolicies,
+  type NamedReasoner,
+  type TruthReasoners,
   type TruthResult,
 } from '../../src/truth-seeking/run/evaluation-run.js';
 import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
@@ -24,7 +24,7 @@ import { evaluate } from '../../src/truth-seeking/run/evaluate.js';
 import type { TruthRecord } from '../../src/truth-seeking/run/records.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { digestOfRecord } from '../../src/truth-seeking/run/state.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import { textOf } from '../../src/truth-seeking/trajectory.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-said-'));
@@ -32,13 +32,13 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const at = (name: string): string => path.join(root, name);
 const home = at('home');
 
-const named = (policy: Policy, name: string): NamedPolicy => ({
+const named = (policy: Reasoner, name: string): NamedReasoner => ({
   ...policy,
   identity: { kind: 'scripted', name },
 });
 /** Reasons in two steps, states a belief at the end, and has no log-probabilities. */
 const reasoner = named(
-  scriptedPolicy({ name: 'reasoner', reply: () => 'I add.\n\nSo \\finalBeliefProb{0.8}' }),
+  scriptedReasoner({ name: 'reasoner', reply: () => 'I add.\n\nSo \\finalBeliefProb{0.8}' }),
   'reasoner',
 );
 /**
@@ -46,7 +46,7 @@ const reasoner = named(
  * with .7.
  */
 const judge = named(
-  scriptedPolicy({
+  scriptedReasoner({
     name: 'judge',
     reply: (messages) => {
       const asked = messages.at(-1)!.content;
@@ -61,7 +61,7 @@ const judge = named(
 const ran = (
   out: string,
   config: TruthConfigInput,
-  policies: Partial<TruthPolicies> = {},
+  policies: Partial<TruthReasoners> = {},
 ): Promise<TruthResult> =>
   runTruth(
     { problems: 4, signer: 'single-process', ...config },
@@ -119,7 +119,7 @@ test('a reasoning states its belief: it is asked to, the belief before is none, 
 });
 
 test('a judge that says nothing is counted, and no number', async () => {
-  const silent = named(scriptedPolicy({ name: 'silent', reply: () => 'Hm.' }), 'silent');
+  const silent = named(scriptedReasoner({ name: 'silent', reply: () => 'Hm.' }), 'silent');
   const { state } = await ran(
     'silent',
     { belief: 'judge', eval: ['accuracy', 'grader:kind=rating'] },
@@ -184,7 +184,7 @@ async function forged(
   };
   await session.write({ kind: 'complete', ...counts, readouts, trajectoriesSha256 });
   await session.sign();
-  await session.close();
+  await session[Symbol.asyncDispose]();
   const { verdict, failure } = await judgeTruthRun({ folder: at(out), home: keys });
   return [verdict, failure, results[0]?.value ?? null];
 }
@@ -192,7 +192,7 @@ async function forged(
 const begun = async (
   out: string,
   config: TruthConfigInput,
-  policies: Partial<TruthPolicies> = {},
+  policies: Partial<TruthReasoners> = {},
 ): Promise<void> => {
   const ended = new AbortController();
   await runTruth(
@@ -214,7 +214,7 @@ const begun = async (
 
 test('the judge refuses scores of a part of the beliefs, however they are left out', async () => {
   const sure = named(
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'sure',
       reply: () => 'So.',
       answers: () => ({ True: 0.9, False: 0.1 }),
@@ -246,7 +246,11 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
         await score(session, id);
         await write(session, false);
       },
-      ['hard_fail', expect.stringContaining('not what all the records'), expect.closeTo(0.01, 9)],
+      [
+        'hard_fail',
+        expect.stringContaining('does not match all the records'),
+        expect.closeTo(0.01, 9),
+      ],
     ],
     omitted: [
       async (session) => {
@@ -261,7 +265,7 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
         await write(session, true);
         await write(session, false);
       },
-      ['hard_fail', expect.stringContaining('not what all the records'), null],
+      ['hard_fail', expect.stringContaining('does not match all the records'), null],
     ],
   };
   const first = honest.trajectories.find(isRight)!;
@@ -278,7 +282,7 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
       });
       await session.write({ ...kept, readout: { ...kept.readout, readings }, replaces: null });
     },
-    ['hard_fail', expect.stringContaining('another number of measurements'), null],
+    ['hard_fail', expect.stringContaining('a different number of measurements'), null],
   ];
   for (const [name, [lie, expected]] of Object.entries(lies)) {
     await begun(name, config, policies);
@@ -310,14 +314,14 @@ test('the judge refuses stated beliefs that are denied', async () => {
   });
   expect([verdict, failure]).toEqual([
     'hard_fail',
-    expect.stringContaining('states other beliefs'),
+    expect.stringContaining('states different beliefs'),
   ]);
 });
 
 test('a score is of one rater: whoever goes on with what another began rates those of the other, too', async () => {
-  const rater = (name: string, score: number, onReply?: () => void): NamedPolicy =>
+  const rater = (name: string, score: number, onReply?: () => void): NamedReasoner =>
     named(
-      scriptedPolicy({
+      scriptedReasoner({
         name,
         reply: () => {
           onReply?.();
@@ -365,8 +369,11 @@ test('a score is of one rater: whoever goes on with what another began rates tho
 
 test('ratings by another judge or instruction are other conditions, so that no difference of theirs is an effect', async () => {
   const config: TruthConfigInput = { eval: ['grader:kind=rating'] };
-  const other = named(scriptedPolicy({ name: 'strict', reply: () => '{"score": 0.1}' }), 'strict');
-  const conditions = async (name: string, given: TruthConfigInput, by: NamedPolicy) => {
+  const other = named(
+    scriptedReasoner({ name: 'strict', reply: () => '{"score": 0.1}' }),
+    'strict',
+  );
+  const conditions = async (name: string, given: TruthConfigInput, by: NamedReasoner) => {
     await ran(name, { ...config, ...given }, { judge: by });
     return scoredRuns(readTruthRun(at(name)))[0]!.conditions;
   };
@@ -389,16 +396,16 @@ test('ratings by another judge or instruction are other conditions, so that no d
 
 test('trials are of one predictor: another one begins them anew, and one that was missing is asked when it is there', async () => {
   const various = named(
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'various',
       reply: (messages) => `I think: ${messages.at(-1)!.content}`,
     }),
     'various',
   );
   const asked: string[] = [];
-  const predictor = (name: string, onScore?: () => void): NamedPolicy => {
-    const policy = scriptedPolicy({ name, answers: () => ({}) });
-    const score: Policy['score'] = async (_, targets) => {
+  const predictor = (name: string, onScore?: () => void): NamedReasoner => {
+    const policy = scriptedReasoner({ name, answers: () => ({}) });
+    const score: Reasoner['score'] = async (_, targets) => {
       asked.push(name);
       onScore?.();
       return targets.map((target) =>
@@ -455,21 +462,21 @@ test('trials are of one predictor: another one begins them anew, and one that wa
   const lies: [typeof own, string][] = [
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) },
-      'mixes what several measured',
+      'mixes measurements of different models',
     ],
-    [{ ...own, trials: [] }, 'not as many trials'],
+    [{ ...own, trials: [] }, 'a different number of trials'],
     // another answer of the run before it than the one that the seed draws
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, contextAnswers: [elsewhere] })) },
-      'not those that the seed of the run draws',
+      'do not follow from the seed of the run',
     ],
     [
       { ...own, trials: [], unmeasured: ['there is no other answer'] },
-      'not those that the seed of the run draws',
+      'do not follow from the seed of the run',
     ],
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, conditional: [], base: [] })) },
-      'not those that the seed of the run draws',
+      'do not follow from the seed of the run',
     ],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
@@ -493,9 +500,9 @@ test('trials are of one predictor: another one begins them anew, and one that wa
 
 test('another model’s answers are predicted: it answers the same questions once, and the judge finds whose they are', async () => {
   const answers = (text: string) => ({ ball: (text.length % 7) / 10 + 0.1 });
-  const saying = (name: string): NamedPolicy =>
+  const saying = (name: string): NamedReasoner =>
     named(
-      scriptedPolicy({
+      scriptedReasoner({
         name,
         reply: (messages) => `${name}: ${messages.at(-1)!.content.slice(0, 60)} ball`,
         answers,
@@ -504,7 +511,7 @@ test('another model’s answers are predicted: it answers the same questions onc
     );
   const [own, peer] = [saying('own'), saying('peer')];
   let replies = 0;
-  const counting: NamedPolicy = {
+  const counting: NamedReasoner = {
     ...peer,
     infer: async (...given) => {
       replies++;
@@ -551,16 +558,16 @@ test('another model’s answers are predicted: it answers the same questions onc
         trials: made.trials.map((trial) => ({ ...trial, answer: textOf(trajectory) })),
         replaces,
       },
-      'not those that the seed of the run',
+      'do not follow from the seed of the run',
     ],
     [
       {
         ...said,
         trajectory: { ...said.trajectory, steps: [{ content: 'Else.', trainable: true }] },
       },
-      'another id than follows',
+      'differs from its configuration in id',
     ],
-    [{ ...said, trajectory: { ...trajectory } }, 'who is evaluated is no other policy'],
+    [{ ...said, trajectory: { ...trajectory } }, 'a peer record is of the evaluated policy itself'],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
     cpSync(at('peers'), at(`peers-${i}`), { recursive: true });
@@ -583,7 +590,7 @@ test('beliefs of another reader go on where an interruption left them, and are n
   await ran('later', { belief: 'stated', eval: ['accuracy'] });
   let replies = 0;
   const ended = new AbortController();
-  const counting = (of: NamedPolicy, onReply: () => void): NamedPolicy => ({
+  const counting = (of: NamedReasoner, onReply: () => void): NamedReasoner => ({
     ...of,
     infer: async (...given) => {
       replies++;
@@ -591,7 +598,7 @@ test('beliefs of another reader go on where an interruption left them, and are n
       return of.infer(...given);
     },
   });
-  const again = (by: NamedPolicy, signal?: AbortSignal) =>
+  const again = (by: NamedReasoner, signal?: AbortSignal) =>
     measureAgain({
       ...{
         folder: at('later'),
@@ -688,16 +695,16 @@ test('the judge refuses ratings that no rater can have given, and those of a par
     ],
     none: [
       [{ ...first!, score: null, error: null }, ...others],
-      ['hard_fail', expect.stringContaining('no grading came to')],
+      ['hard_fail', expect.stringContaining('does not fit its gradings')],
     ],
     part: [others, ['not_ended', expect.stringMatching(/^1 beliefs or measurements/)]],
     twice: [
       [{ ...first!, gradings: 2 }, ...others],
-      ['hard_fail', expect.stringContaining('not as many gradings')],
+      ['hard_fail', expect.stringContaining('a different number of gradings')],
     ],
     mixed: [
       [{ ...first!, raterId: 'f'.repeat(64) }, ...others],
-      ['hard_fail', expect.stringContaining('mixes what several measured')],
+      ['hard_fail', expect.stringContaining('mixes measurements of different models')],
     ],
   };
   for (const [name, [ratings, expected]] of Object.entries(lies)) {
@@ -712,7 +719,7 @@ test('the judge refuses ratings that no rater can have given, and those of a par
 
 test('answers that go together by a judge’s word need no log-probabilities; those that are all the same say nothing', async () => {
   const various = named(
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'various',
       reply: (messages) => `I think: ${messages.at(-1)!.content}`,
     }),
@@ -720,7 +727,7 @@ test('answers that go together by a judge’s word need no log-probabilities; th
   );
   const asked: string[] = [];
   const consistent = named(
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'consistent',
       reply: ([message]) => {
         asked.push(message!.content);
@@ -746,7 +753,7 @@ test('answers that go together by a judge’s word need no log-probabilities; th
   const [verdict, failure] = await forged('inconsistent', fewer, at('home-inconsistent'));
   expect([verdict, failure]).toEqual([
     'hard_fail',
-    expect.stringContaining('not those that the seed of the run draws'),
+    expect.stringContaining('do not follow from the seed of the run'),
   ]);
   const same = await ran('same', config, { judge: consistent });
   expect(same.state.results).toMatchObject([
@@ -756,25 +763,25 @@ test('answers that go together by a judge’s word need no log-probabilities; th
 
 test('what is asked about several trajectories is asked together, and what two strategies ask is measured once', async () => {
   const various = named(
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'various',
       reply: (messages) => `${messages.at(-1)!.content.slice(0, 60)} A ball`,
     }),
     'various',
   );
-  const rates = scriptedPolicy({
+  const rates = scriptedReasoner({
     name: 'rates',
     reply: (messages) => `{"score": 0.${messages.at(-1)!.content.length % 10}}`,
   });
   const together: number[] = [];
-  const inferMany: Policy['inferMany'] = async (requests, options) => {
+  const inferMany: Reasoner['inferMany'] = async (requests, options) => {
     together.push(requests.length);
     return Promise.all(
       requests.map(({ messages, seed }) => rates.infer(messages, { ...options, seed })),
     );
   };
   const scored: string[] = [];
-  const scores = scriptedPolicy({
+  const scores = scriptedReasoner({
     name: 'scores',
     answers: (text) => ({ ball: (text.length % 7) / 10 + 0.1, red: 0.4, blue: 0.6 }),
   });
@@ -837,7 +844,7 @@ test('what is asked about several trajectories is asked together, and what two s
 
 test('a statement and its negation that are both held true are incoherent by what they exceed 1', async () => {
   const credulous = named(
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'credulous',
       reply: () => 'Yes.',
       answers: () => ({ True: 0.7, False: 0.3 }),
@@ -877,7 +884,7 @@ test('a domain of rows: written, asked, kept in the run, judged again; a copy th
     made.problems.map(({ id }) => id),
   );
   const believer = named(
-    scriptedPolicy({
+    scriptedReasoner({
       name: 'believer',
       reply: () => 'So.',
       answers: () => ({ Yes: 0.7, No: 0.3 }),

@@ -10,7 +10,7 @@ import { loadModel, type Model } from '../../src/engine/model.js';
 import { SUMS_AND_CLAIMS } from '../../src/truth-seeking/domains/sums-and-claims.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runTruth } from '../../src/truth-seeking/run/evaluation-run.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import { mean } from '../../src/statistics/index.js';
 import { linearRegression } from '../../src/statistics/regression.js';
 import { beforeAndAfter } from '../../src/truth-seeking/training/before-after.js';
@@ -39,7 +39,7 @@ afterAll(async () => {
 
 /** Reasons in two steps, and holds a claim true with one probability all along. */
 async function believer(name: string, p: number): Promise<ReturnType<typeof readTruthRun>> {
-  const policy = scriptedPolicy({
+  const policy = scriptedReasoner({
     name,
     reply: () => 'First.\n\nThen.',
     answers: () => ({ True: p, False: 1 - p }),
@@ -122,7 +122,7 @@ test('wordings that come to agree move the slope by their noise, and not the slo
       return { True: p, False: 1 - p };
     };
     const evaluated = {
-      ...scriptedPolicy({ name, reply: () => 'First.\n\nThen.', answers }),
+      ...scriptedReasoner({ name, reply: () => 'First.\n\nThen.', answers }),
       identity: { kind: 'scripted', name },
     };
     const { folder } = await runTruth(

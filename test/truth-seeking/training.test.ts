@@ -15,11 +15,11 @@ import {
   onSameQuestions,
   type BeliefEvidence,
 } from '../../src/truth-seeking/training/guards.js';
-import { centred, readoutReward } from '../../src/truth-seeking/training/readout-training.js';
+import { advantages } from '../../src/engine/group-advantages.js';
+import { readoutReward } from '../../src/truth-seeking/training/readout-training.js';
 import {
   selectFewShot,
   selectForTraining,
-  trainedName,
   trainingRow,
   type Selectable,
 } from '../../src/truth-seeking/training/select.js';
@@ -120,8 +120,8 @@ describe('selection', () => {
     expect(selectForTraining([many], all()).selected).toEqual(['a0', 'a15', 'a30']);
     const other = file('b', [1, 5, 3, 4, 2, 0, 0, 0, 0, 0], 'higher');
     expect(selectForTraining([many, other], all()).selected).toEqual(['a0', 'a15', 'a30', 'b1']);
-    expect(() => selectForTraining([file('c', [1, 2])], all())).toThrow(/nothing is selected/);
-    expect(() => selectForTraining([many], () => null)).toThrow(/is not there/);
+    expect(() => selectForTraining([file('c', [1, 2])], all())).toThrow(/too few trajectories/);
+    expect(() => selectForTraining([many], () => null)).toThrow(/unknown trajectory/);
   });
 
   test('T14, T16: validation by lot, whole trajectories, after the ones that end on the wrong side', () => {
@@ -173,9 +173,6 @@ describe('selection', () => {
       'user',
       'assistant',
     ]);
-    expect(trainedName('[DIR_NAME]-N=[NUM_TRAIN_SAMPLES]', 'runs/my run*', 12)).toBe(
-      'runs_my_run_-N=12',
-    );
   });
 });
 
@@ -200,7 +197,7 @@ describe('rewards by the readout', () => {
   });
 
   test('T21: a member that errored leaves its group', () => {
-    const found = centred([-0.04, -0.25, null, -0.09]);
+    const found = advantages([-0.04, -0.25, null, -0.09], false);
     expect(found[2]).toBeNull();
     expect(found[0]).toBeCloseTo(-0.04 + 0.38 / 3, 12);
     expect(found.reduce((sum: number, each) => sum + (each ?? 0), 0)).toBeCloseTo(0, 12);

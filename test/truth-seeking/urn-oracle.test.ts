@@ -158,7 +158,7 @@ test('the command says of every reasoner and noise how its slope does, the same 
 
 describe('through three wordings of a probe', () => {
   const NOISES = {
-    'an offset of each wording': { ...NO_NOISE, offset: 0.1 },
+    'an offset per wording': { ...NO_NOISE, offset: 0.1 },
     'what a wording adds to a question at all its places': { ...NO_NOISE, lasting: 0.1 },
     'what is new at each place': { ...NO_NOISE, fresh: 0.1 },
     'all three': { offset: 0.1, lasting: 0.1, fresh: 0.1 },

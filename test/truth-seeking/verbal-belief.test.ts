@@ -6,9 +6,9 @@ import {
   type AskedOptions,
 } from '../../src/truth-seeking/beliefs/verbal-belief.js';
 import { beliefPath } from '../../src/truth-seeking/beliefs/readout.js';
-import type { Message, Policy } from '../../src/truth-seeking/policy.js';
+import type { Message, Reasoner } from '../../src/truth-seeking/reasoner.js';
 import { binaryProblem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import { trajectory, type Trajectory } from '../../src/truth-seeking/trajectory.js';
 
 const PROBLEM = binaryProblem({
@@ -16,7 +16,7 @@ const PROBLEM = binaryProblem({
   options: ['Yes', 'No'],
   correctOption: 0,
 });
-const REASONER = scriptedPolicy({ name: 'reasoner' });
+const REASONER = scriptedReasoner({ name: 'reasoner' });
 const SYSTEM: Message = { role: 'system', content: 'Doubt all.' };
 
 const reasoned = (contents: readonly string[], steps: { trainable?: boolean } = {}): Trajectory =>
@@ -40,8 +40,8 @@ const inOrder = (messages: readonly Message[]): boolean =>
 const judge = (
   name: string,
   change: (belief: number, seed: bigint) => number = (belief) => belief,
-): Policy =>
-  scriptedPolicy({
+): Reasoner =>
+  scriptedReasoner({
     name,
     reply: (messages, seed) => {
       const beliefs = TRUE_BELIEFS.map((belief) =>
@@ -51,7 +51,7 @@ const judge = (
     },
   });
 
-const ask = (by: Policy, options: Partial<AskedOptions> = {}, of = STEPS) =>
+const ask = (by: Reasoner, options: Partial<AskedOptions> = {}, of = STEPS) =>
   askBeliefs(by, PROBLEM, of, { seed: 5n, ...options });
 
 test('a judge without noise says what it believes, at each place, with the options in both orders', async () => {
@@ -105,7 +105,7 @@ test('the noise is what is left of the spread between measurements', async () =>
 });
 
 test('the same seed asks the same, and the policy that reasoned judges itself', async () => {
-  const saying = (name: string): Policy =>
+  const saying = (name: string): Reasoner =>
     judge(name, (belief, seed) => Math.abs(belief - Number(seed % 100n) / 1000));
   expect(await ask(saying('a'))).toEqual(await ask(saying('a')));
   expect((await ask(saying('a'), { seed: 6n })).readings).not.toEqual(
@@ -116,7 +116,7 @@ test('the same seed asks the same, and the policy that reasoned judges itself', 
 
 test('the question names the places, the standpoint, and the system message where it is kept', async () => {
   const asked: (readonly Message[])[] = [];
-  const listening = scriptedPolicy({
+  const listening = scriptedReasoner({
     name: 'listening',
     reply: (messages) => {
       asked.push(messages);
@@ -151,7 +151,9 @@ test.each([
   ['\\beliefs{0.5, 0.6, 0.7', 'not a number'],
   ['\\beliefs{0.5, 0.6, 0.7} or \\beliefs{high}', 'another number of beliefs'],
 ])('%j is no belief, but %s', async (reply, reason) => {
-  const read = await ask(scriptedPolicy({ name: reply, reply: () => reply }), { measurements: 2 });
+  const read = await ask(scriptedReasoner({ name: reply, reply: () => reply }), {
+    measurements: 2,
+  });
   expect(read.readings).toEqual(Array(3).fill({ belief: null, reason }));
   expect(read).toMatchObject({ failed: { [reason]: 4 }, noiseVariance: null });
   expect(beliefPath(read)).toBe(reason);
@@ -160,7 +162,7 @@ test.each([
 test('a measurement of which one order cannot be read is none', async () => {
   let calls = 0;
   const every = judge('exact');
-  const stumbling: Policy = {
+  const stumbling: Reasoner = {
     ...every,
     infer: (...args) => (calls++ === 1 ? REASONER : every).infer(...args),
   };

@@ -6,13 +6,13 @@ import { SUMS_AND_CLAIMS } from '../../src/truth-seeking/domains/sums-and-claims
 import { urnProblem } from '../../src/truth-seeking/domains/urns.js';
 import { VALUE_STATEMENTS } from '../../src/truth-seeking/domains/value-statements.js';
 import type { Problem } from '../../src/truth-seeking/problem.js';
-import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { scriptedReasoner } from '../../src/truth-seeking/scripted-reasoner.js';
 import {
   forecastMessages,
   forecastOutcomes,
   worldInTheLoop,
 } from '../../src/truth-seeking/strategies/world-in-the-loop.js';
-import { observed, worldOfFile } from '../../src/truth-seeking/strategies/worlds.js';
+import { observed } from '../../src/truth-seeking/strategies/worlds.js';
 import { FORECAST_TEMPLATES } from '../../src/truth-seeking/strategies/strategy.js';
 import { trajectory, type Trajectory } from '../../src/truth-seeking/trajectory.js';
 
@@ -70,27 +70,11 @@ describe('worlds', () => {
     ]);
     expect(observed(VALUE_STATEMENTS.problems[0]!)).toBeNull();
   });
-
-  test('what a user observed', () => {
-    const line = (row: object): string => `${JSON.stringify(row)}\n`;
-    const row = { problemId: claim!.id, question: 'What is it?', outcome: '7' };
-    expect(worldOfFile(`\n${line(row)}`).observe(claim!)).toEqual([
-      { question: 'What is it?', outcome: '7' },
-    ]);
-    const refused = (text: string, message: RegExp, code = 'DATA_INVALID'): void =>
-      expect(() => worldOfFile(text)).toThrow(
-        expect.objectContaining({ code, message: expect.stringMatching(message) }),
-      );
-    refused(line(row) + line(row), /line 2 .* stands in a line before/);
-    refused(line({ ...row, outcome: ' ' }), /line 1 [^]*outcome/);
-    refused(line({ ...row, more: 1 }), /line 1/);
-    refused('{', /line 1 is not JSON/, 'INVALID_ARGUMENT');
-  });
 });
 
 describe('forecasts', () => {
   const observation = { question: 'What is it?', outcome: 'wet' };
-  const forecaster = scriptedPolicy({
+  const forecaster = scriptedReasoner({
     name: 'forecaster',
     answers: (text) => ({ wet: text.includes('it rains') ? 0.8 : 0.4 }),
   });
@@ -158,7 +142,7 @@ describe('forecasts', () => {
       'context overflow': 1,
       'the outcome has no tokens': 1,
     });
-    const silent = scriptedPolicy({ name: 'silent' });
+    const silent = scriptedReasoner({ name: 'silent' });
     const asked = forecastOutcomes(silent, 'vanilla', claim!, saying(claim!, 'x'), [observation]);
     await expect(asked).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });
   });

@@ -25,7 +25,7 @@ export const truthAnalyzeCommand = operationCommand(truthAnalyze, {
   examples: [
     [
       '$0 truth analyze causal-attribution runs --strategy accuracy',
-      'what the Brier scores of all runs go with',
+      'find what the Brier scores of all runs depend on',
     ],
   ],
 });

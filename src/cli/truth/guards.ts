@@ -9,13 +9,14 @@ import { interrupted, interruption, print, printJson, UsageError } from '../outp
 import { progressScreen } from '../operation-command.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { readCount } from '../tasks-generate.js';
+import { number, text, threads } from './flags.js';
 
 const GENERATED = DOMAINS.filter(({ source }) => source === 'generated').map(({ id }) => id);
 
 export const truthGuardsCommand = defineCommand({
   command: 'guards',
   describe:
-    'Measure what an adapter of beliefs may not make worse, for a gate that was begun: both versions on the same fresh questions',
+    'Measure the belief guards of an open gate on both versions, with the same fresh questions',
   builder: (yargs) =>
     yargs
       .option('gate', {
@@ -28,40 +29,30 @@ export const truthGuardsCommand = defineCommand({
         choices: GENERATED,
         array: true,
         default: ['urns'],
-        describe: 'questions, of the part that nothing trains on',
+        describe: 'domains of the questions; their test split is used',
       })
-      .option('problems', { type: 'number', default: 200, describe: 'of each domain' })
+      .option('problems', number('questions per domain', 200))
       .option('mode', {
         choices: ['direct', 'chain-of-thought'],
         default: 'chain-of-thought',
-        describe: 'how it is reasoned',
+        describe: 'reasoning mode',
       })
-      .option('max-tokens', { type: 'number', default: 128, describe: 'tokens of a reply' })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'the base',
-        defaultDescription: 'by the name on record',
-      })
-      .option('out', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'folder of both runs and of evidence.json',
-        defaultDescription: 'runs/guards-N',
-      })
-      .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
+      .option('max-tokens', number('max tokens of a reply', 128))
+      .option('model', text('base model', 'by the name on record'))
+      .option('out', text('folder of both runs and of evidence.json', 'runs/guards-N'))
+      .option('threads', threads)
       .option('signer', {
         choices: ['witness', 'single-process'] as const,
         default: 'witness' as const,
-        describe: 'who vouches for the logs',
+        describe: 'signer of the logs',
       })
       .option('registry', registryOption)
       .epilogue(
-        'The same command goes on after an interruption. `judge FOLDER` derives every trial again.',
+        'The same command continues after an interruption. `judge FOLDER` re-derives every trial.',
       )
       .example(
         '$0 truth guards --gate 3 --problems 200',
-        'then: adapters promote … --gate 3 --evidence runs/guards-3/evidence.json',
+        'then run adapters promote … --gate 3 --evidence runs/guards-3/evidence.json',
       ),
   handler: async ({ gate: given, domain, mode, model, signer, registry, json, ...argv }) => {
     if (Array.isArray(given)) throw new UsageError('--gate is given more than once');
@@ -87,7 +78,7 @@ export const truthGuardsCommand = defineCommand({
       throw interrupted(
         error,
         'the measurement',
-        'Nothing was lost: the same command goes on where it was.',
+        'Nothing was lost. The same command continues where it stopped.',
       );
     });
     screen[Symbol.dispose]();
@@ -95,12 +86,12 @@ export const truthGuardsCommand = defineCommand({
     const { counts, errors, evidence } = found;
     const lines = [
       ...Object.entries(counts).map(
-        ([name, count]) => `${name.padEnd(16)}${count} trials, of both versions`,
+        ([name, count]) => `${name.padEnd(16)}${count} trials of both versions`,
       ),
       ...(errors === 0
         ? []
         : [
-            `${errors} of them came to no figure: with those a gate is not decided. More questions, or other ones, have a slope.`,
+            `${errors} of them have no figure, and a gate cannot be decided with them. Ask more questions, or different ones.`,
           ]),
       `evidence: ${evidence}`,
       `next:     npx isopro-native adapters promote ADAPTER --as NAME --gate ${gate} --evidence ${shellWord(evidence)}`,

@@ -16,7 +16,7 @@ import { terminalStyle } from '../../text/terminal-style.js';
 import { BELIEF_SYSTEMS } from '../../truth-seeking/beliefs/readout.js';
 import { readTruthManifest } from '../../truth-seeking/run/folder.js';
 import { BELIEF_KINDS } from '../../truth-seeking/run/config.js';
-import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
 import { isRated } from '../../truth-seeking/run/rating.js';
 import {
   measureAgain,
@@ -26,11 +26,10 @@ import {
 import { STRATEGIES } from '../../truth-seeking/strategies/strategy.js';
 import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson } from '../output.js';
-import { readCount } from '../tasks-generate.js';
 import { progressScreen } from '../operation-command.js';
-import { requireAdapter } from './adapter-flag.js';
 import { truthText } from './screen.js';
 import type { Argv } from 'yargs';
+import { noNumber, readGivenCount, requireAdapter, runPositional, text } from './flags.js';
 
 const RECOMPUTE_OPTION = {
   choices: RECOMPUTED,
@@ -40,45 +39,19 @@ const RECOMPUTE_OPTION = {
   defaultDescription: RECOMPUTE_TEXT,
 } as const;
 
-interface Flags {
-  readonly run: string;
-  readonly model: string | undefined;
-  readonly adapter: string | undefined;
-  readonly predictor: string | undefined;
-  readonly judge: string | undefined;
-  readonly threads: number | undefined;
-  readonly each: boolean;
-  readonly json: boolean;
-}
+type Flags = ReturnType<typeof flags> extends Argv<infer Options> ? Options : never;
 
 const flags = (yargs: Argv<{ json: boolean }>) =>
   yargs
-    .positional('run', {
-      type: 'string',
-      demandOption: true,
-      describe: 'folder of a run of `truth run`',
-    })
-    .option('model', {
-      type: 'string',
-      requiresArg: true,
-      describe: "who measures: GGUF file, alias or hf: URI; default: the run's, by name",
-    })
-    .option('adapter', {
-      type: 'string',
-      requiresArg: true,
-      describe: 'LoRA adapter in GGUF of who measures',
-    })
-    .option('predictor', {
-      type: 'string',
-      requiresArg: true,
-      describe: 'another model, which predicts and forecasts',
-    })
-    .option('judge', {
-      type: 'string',
-      requiresArg: true,
-      describe: 'another model, which says beliefs, rates and grades',
-    })
-    .option('threads', { type: 'number', requiresArg: true, describe: "default: the run's" })
+    .positional('run', runPositional)
+    .option(
+      'model',
+      text("model to measure with: GGUF file, alias or hf: URI; default: the run's model"),
+    )
+    .option('adapter', text('LoRA adapter in GGUF for the measuring model'))
+    .option('predictor', text('second model, which predicts and forecasts'))
+    .option('judge', text('judge model, which states beliefs, rates and grades'))
+    .option('threads', noNumber("CPU threads; default: the run's"))
     .option('each', { type: 'boolean', default: false, describe: EACH_HELP });
 
 async function again(
@@ -98,19 +71,17 @@ async function again(
   const { predictor: ownPredictor, judge: ownJudge, adapter: _, matmul, ...rest } = config;
   const recorded = async (name: string | undefined): Promise<string | undefined> =>
     name === undefined || !needsModel ? name : modelOfRecord(name);
-  const [predictor, judge] = [
-    argv.predictor ?? (await recorded(ownPredictor)),
-    argv.judge ?? (await recorded(ownJudge)),
-  ];
+  const predictor = argv.predictor ?? (await recorded(ownPredictor));
+  const judge = argv.judge ?? (await recorded(ownJudge));
   await using policies = needsModel
-    ? await openPolicies(
+    ? await openReasoners(
         {
           ...rest,
           policy: 'local',
           model: argv.model ?? (await modelOfRecord(config.model)),
           threads: argv.threads ?? config.threads,
           // of another model ours may have nothing
-          ...(matmul === undefined || argv.model !== undefined ? {} : { matmul }),
+          ...given({ matmul: argv.model === undefined ? matmul : undefined }),
           ...given({ adapter: argv.adapter, predictor, judge }),
         },
         { signal },
@@ -133,39 +104,34 @@ async function again(
 
 export const truthBeliefsCommand = defineCommand({
   command: 'beliefs <run>',
-  describe:
-    'Read the beliefs of a run by another model or in another way, with no new text; scores follow',
+  describe: 'Read the beliefs of a run again, with another model or method, and update its scores',
   builder: (yargs) =>
     flags(yargs)
       .option('belief-system', {
         choices: BELIEF_SYSTEMS,
-        describe: "whether the system prompt stands before them; default: the run's",
+        describe: "keep or drop the system prompt; default: the run's",
       })
       .option('belief', {
         choices: BELIEF_KINDS,
-        describe: "where they come from; default: the run's",
+        describe: "source of the beliefs; default: the run's",
       })
-      .option('measurements', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'how often one is asked for that is said',
-      })
+      .option('measurements', noNumber('how many times to ask for a stated belief'))
       .epilogue(
-        'Beliefs that are there are not read again: the same command continues after an interruption.',
+        'Existing beliefs are not read again, so the same command continues after an interruption.',
       )
       .example(
         '$0 truth beliefs runs/urns --belief-system drop',
-        'what the model believes without its system prompt',
+        'read the beliefs without the system prompt',
       ),
   handler: (argv) =>
     again(argv, true, {
       // of one reader the same beliefs come again, so that nothing is read twice
       recompute: ['beliefs=missing', 'trials=never', 'world=investigation'],
       beliefs: {
-        ...given({ beliefSystem: argv.beliefSystem, belief: argv.belief }),
-        ...(argv.measurements === undefined
-          ? {}
-          : { measurements: readCount('measurements', argv.measurements, 1) }),
+        ...given(argv, 'beliefSystem', 'belief'),
+        ...given({
+          measurements: readGivenCount('measurements', argv.measurements, 1),
+        }),
       },
     }),
 });
@@ -173,7 +139,7 @@ export const truthBeliefsCommand = defineCommand({
 export const truthEvaluateCommand = defineCommand({
   command: 'evaluate <run>',
   describe:
-    'Score a run by further strategies, from its records; a model is loaded only where something has to be measured',
+    'Score a run with more strategies; a model is loaded only if something must be measured',
   builder: (yargs) =>
     flags(yargs)
       .option('eval', {
@@ -181,21 +147,17 @@ export const truthEvaluateCommand = defineCommand({
         array: true,
         requiresArg: true,
         default: [] as string[],
-        describe: `what is scored beside what was: ${STRATEGIES.names.join(', ')}`,
+        describe: `strategies to add: ${STRATEGIES.names.join(', ')}`,
       })
-      .option('examples', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'JSON lines {question, response, score?} before a judge',
-      })
+      .option('examples', text('JSON lines {question, response, score?}: examples for the judge'))
       .option('recompute', RECOMPUTE_OPTION)
       .example(
         '$0 truth evaluate runs/urns --eval martingale:change=log-odds',
-        'from beliefs that are there',
+        'score the beliefs that were read',
       )
       .example(
         '$0 truth evaluate runs/towns --eval world-in-the-loop --recompute world=upliftblanket',
-        'every forecast again',
+        'make every forecast again',
       ),
   handler: (argv) => {
     const measured = argv.eval
@@ -204,11 +166,10 @@ export const truthEvaluateCommand = defineCommand({
         (each) =>
           ['mutual-predictability', 'world-in-the-loop'].includes(each.name) || isRated(each),
       );
-    const examples = argv.examples === undefined ? {} : { examples: argv.examples };
     return again(argv, measured || argv.recompute !== undefined, {
       eval: argv.eval,
       recompute: argv.recompute,
-      ...examples,
+      ...given(argv, 'examples'),
     });
   },
 });

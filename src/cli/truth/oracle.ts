@@ -13,6 +13,7 @@ import { defineCommand } from '../command.js';
 import { interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import { readCount, readSeed } from '../tasks-generate.js';
+import { number } from './flags.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
 
@@ -22,52 +23,39 @@ const cells = (of: Estimator | null): string[] =>
 
 export const truthOracleCommand = defineCommand({
   command: 'oracle',
-  describe:
-    'What the slope and its correction are worth: reasoners whose slope is known, read through noise, many times over',
+  describe: 'Test the slope and its noise correction on simulated reasoners with a known slope',
   builder: (yargs) =>
     yargs
       .option('reasoner', {
         choices: REASONER_NAMES,
         array: true,
         default: REASONER_NAMES,
-        describe: 'who draws from the urns',
+        describe: 'simulated reasoners',
       })
       .option('trajectories', {
         type: 'number',
         array: true,
         default: [40, 200],
-        describe: 'in a sample',
+        describe: 'trajectories per sample',
       })
-      .option('samples', { type: 'number', default: 200, describe: 'drawn of each' })
-      .option('draws', {
-        type: 'number',
-        default: 3,
-        describe: 'of a trajectory, 12 at most; a belief follows each',
-      })
-      .option('wordings', {
-        type: 'number',
-        default: 3,
-        describe: 'by which each belief is measured',
-      })
-      .option('noise', {
-        type: 'number',
-        default: 0.1,
-        describe: 'standard deviation of each kind of noise',
-      })
+      .option('samples', number('samples per setting', 200))
+      .option('draws', number('draws per trajectory, at most 12; each is followed by a belief', 3))
+      .option('wordings', number('probe wordings per belief', 3))
+      .option('noise', number('standard deviation of each kind of noise', 0.1))
       .option('seed', { type: 'string', default: '1', describe: '64-bit seed of the samples' })
       .epilogue(
-        'Kinds of noise: an offset of each wording; what lasts over a trajectory; what is fresh at each belief; all three. Of a ' +
-          'slope: its mean over the samples, the part of the 95 % intervals that hold the true one (of those with bounds), and ' +
-          'the part that does not hold 0.',
+        'Kinds of noise: an offset per wording; noise that lasts over a trajectory; fresh noise at each belief; all three. Columns: ' +
+          'the mean slope over the samples, the part of the bounded 95 % intervals that contain the true slope, and ' +
+          'the part of the intervals that exclude 0.',
       )
       .example(
         '$0 truth oracle --reasoner bayesian --noise 0.2',
-        'how far noise of .2 makes a Bayesian look over-correcting',
+        'show how noise of 0.2 makes a Bayesian look over-correcting',
       ),
   handler: async ({ reasoner, trajectories, samples, draws, wordings, noise, seed, json }) => {
-    if (!(noise >= 0 && noise <= 1)) throw new UsageError('--noise lies from 0 to 1');
+    if (!(noise >= 0 && noise <= 1)) throw new UsageError('--noise must be from 0 to 1');
     if (readCount('draws', draws, 1) > 12)
-      throw new UsageError('--draws is 12 at most: every sequence of them is looked at');
+      throw new UsageError('--draws must be at most 12, because every sequence is enumerated');
     const settings: OracleSettings = {
       urns: URNS,
       reasoners: [...new Set(reasoner)],

@@ -7,13 +7,13 @@ import {
   tokenEvidence,
   type TokenEvidence,
 } from '../../truth-seeking/analysis/token-level-evidence.js';
-import { localPolicy } from '../../truth-seeking/local-policy.js';
+import { localReasoner } from '../../truth-seeking/local-reasoner.js';
 import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { defineCommand } from '../command.js';
 import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';
 import { readCount } from '../tasks-generate.js';
-import { requireAdapter } from './adapter-flag.js';
+import { requireAdapter, runPositional, text } from './flags.js';
 
 interface Measuring {
   readonly tokens: number;
@@ -23,8 +23,8 @@ interface Measuring {
 }
 
 /**
- * Of the first trajectories about questions of two options: each token's log-probability, and what
- * moved the belief.
+ * Measures the first trajectories on two-option questions: the log-probability of each token, and
+ * what moved the belief.
  */
 async function measured(
   { start, state }: TruthRun,
@@ -44,7 +44,7 @@ async function measured(
       : { matmul: config.matmul === 'own' ? 'auto' : config.matmul }),
   });
   const adapter = file === undefined ? null : await model.loadAdapter(file);
-  const policy = await localPolicy(model, { adapter });
+  const policy = await localReasoner(model, { adapter });
   const pieceOf = (id: number): string => model.detokenize(Int32Array.of(id));
   const asked = state.trajectories
     .filter(({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary')
@@ -63,54 +63,38 @@ async function measured(
 export const truthReportCommand = defineCommand({
   command: 'report <run>',
   describe:
-    'One HTML page of a run: beliefs by step, calibration, change against the belief before, single trajectories',
+    'Write an HTML page of a run: beliefs by step, calibration, changes of belief, single trajectories',
   builder: (yargs) =>
     yargs
-      .positional('run', {
-        type: 'string',
-        demandOption: true,
-        describe: 'folder of a run of `truth run`',
-      })
+      .positional('run', runPositional)
       .option('out', {
         type: 'string',
         requiresArg: true,
         default: 'truth.html',
-        describe: 'the file to write',
+        describe: 'file to write',
       })
-      .option('against', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'folder of a run that this one stands beside',
-      })
-      .option('reader', {
-        type: 'string',
-        requiresArg: true,
-        describe:
-          'whose beliefs: logprob, judge, self or stated, or how the id of a reader begins; default: the first of the run',
-      })
+      .option('against', text('folder of a run to compare with'))
+      .option(
+        'reader',
+        text(
+          'whose beliefs: logprob, judge, self, stated, or the start of a reader id; default: the first of the run',
+        ),
+      )
       .option('tokens', {
         type: 'number',
         requiresArg: true,
         default: 0,
-        describe: 'trajectories whose single tokens are measured, for which the model is loaded',
+        describe: 'trajectories to measure token by token; loads the model',
       })
       .option('every', {
         type: 'number',
         requiresArg: true,
         default: 4,
-        describe: 'words between two readings of the belief',
+        describe: 'words between two belief readings',
       })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: "who measures tokens; default: the run's, by name",
-      })
-      .option('adapter', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'LoRA adapter in GGUF of who measures tokens',
-      })
-      .epilogue('The page opens offline and asks for nothing.')
+      .option('model', text("model that measures tokens; default: the run's model"))
+      .option('adapter', text('LoRA adapter in GGUF for the model that measures tokens'))
+      .epilogue('The page opens offline and loads nothing from the network.')
       .example('$0 truth report runs/urns --tokens 4', 'truth.html'),
   handler: async ({ run: folder, out, against, reader, json, ...measuring }) => {
     readCount('tokens', measuring.tokens, 0);

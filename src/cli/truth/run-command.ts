@@ -6,7 +6,7 @@ import { operationCommand, progressScreen, type Screen } from '../operation-comm
 import { truthText } from './screen.js';
 import { terminal } from './terminal.js';
 
-/** Where a person answers, of the rest only downloads are shown. */
+/** Screen of a run: when a person answers, only downloads show progress. */
 function screenOf({ policy }: { readonly policy: string }): Screen {
   const progress = progressScreen();
   if (policy !== 'human') return progress;
@@ -29,17 +29,19 @@ export const truthRunCommand = operationCommand(truthRun, {
   interrupted: ['the run', ({ recompute }) => continuing(recompute)],
   text: ({ folder, command }, { out = folder }, style) =>
     `${truthText(readTruthRun(folder), style)}\nrun:   ${out}\nagain: ${command}\n`,
-  epilogue:
-    'The same command continues after an interruption: what is in the log is not made again.',
+  epilogue: 'The same command continues after an interruption and reuses what is in the log.',
   examples: [
-    ['$0 truth run --domain urns --problems 8', 'beliefs of the embedded model about urns'],
+    [
+      '$0 truth run --domain urns --problems 8',
+      'read the beliefs of the embedded model about urns',
+    ],
     [
       '$0 truth run --mode direct self-debate:turns=6 --system-prompt critical confirmatory',
-      'two modes under two prompts each',
+      'two modes, each under two system prompts',
     ],
     [
       '$0 truth run --policy human --domain puzzles --mode direct',
-      'you reason, the model reads what you believe',
+      'you reason, and the model reads your beliefs',
     ],
   ],
 });

@@ -1,4 +1,4 @@
-/** What the commands of `truth` print. */
+/** Output of the `truth` commands. */
 import type { BeliefGuardsJudgement } from '../../operations/gates/belief-guards.js';
 import { label } from '../../text/hostile-text.js';
 import { setupText } from '../../report/setup-text.js';
@@ -46,7 +46,10 @@ const rangeText = (interval: Bounds): string =>
     ? ''
     : `${interval.low === null ? '-∞' : figure(interval.low)} to ${interval.high === null ? '∞' : figure(interval.high)}`;
 
-/** A slope has a second line: without the noise of measurement, which draws the first one down. */
+/**
+ * Lines of a result. A slope has a second line without measurement noise, which lowers the first
+ * one.
+ */
 function resultLine(result: ResultRecord): string {
   const { strategy, value, interval, n, direction } = result;
   const line = (name: string, of: number | null, bounds: Bounds, count: number): string =>
@@ -72,7 +75,7 @@ function skippedLines(results: readonly ResultRecord[], style: TerminalStyle): s
   );
 }
 
-/** Those of one reader after those of another, each under whose beliefs they are of. */
+/** Result lines grouped by reader, each group under a line that names its reader. */
 function resultLines(
   run: Pick<TruthRun, 'start' | 'state'>,
   results: readonly ResultRecord[],
@@ -121,12 +124,12 @@ export function truthText(run: Pick<TruthRun, 'start' | 'state'>, style: Termina
 }
 
 const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {
-  pass: 'PASS: the log is whole, and what it claims was found again here',
+  pass: 'PASS: the log is complete, and its claims were confirmed',
   not_ended: 'NOT ENDED',
   hard_fail: 'HARD FAIL',
 };
 
-/** What `judge` prints of guards of beliefs. */
+/** Output of `judge` for belief guards. */
 export function guardsJudgementText(
   { gate, verdict, failure, ...of }: BeliefGuardsJudgement,
   style: TerminalStyle,
@@ -139,27 +142,27 @@ export function guardsJudgementText(
     verdict === 'not_verified'
       ? 'NOT VERIFIED'
       : verdict === 'pass'
-        ? `PASS: every trial for gate ${gate} was found again here`
+        ? `PASS: every trial for gate ${gate} was confirmed`
         : VERDICTS[verdict];
   const why = failure === null ? '' : `: ${label(failure, 300)}`;
   const paint = verdict === 'pass' ? 'good' : verdict === 'not_verified' ? 'fair' : 'bad';
   return [...sides, painted(wrapped(`${word}${why}`, style, 2), paint, style), ''].join('\n');
 }
 
-/** What `judge` prints of a run of truth-seeking. */
+/** Output of `judge` for a truth run. */
 export function truthJudgementText(
   { verdict, failure, trust, ...counts }: TruthJudgement,
   style: TerminalStyle,
 ): string {
   const { records, trajectories, readouts, results } = counts;
   const owner = trust.ownedByThisUser
-    ? 'of the user who judges, who could have signed any history'
-    : "not this user's";
+    ? 'owned by the user who judges, who could have signed any history'
+    : 'owned by another user';
   const why = failure === null ? '' : `: ${label(failure, 300)}`;
   return [
     `key:     ${trust.key}`,
     wrapped(
-      `         ${owner}${trust.signer === 'single-process' ? '; no witness kept its heads' : ''}`,
+      `         ${owner}${trust.signer === 'single-process' ? '; no witness signed it' : ''}`,
       style,
     ),
     `records: ${records}`,

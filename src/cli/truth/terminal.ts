@@ -3,10 +3,10 @@ import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { IsoproError } from '../../errors.js';
 import { visible } from '../../visible-text.js';
-import type { Message } from '../../truth-seeking/policy.js';
+import type { Message } from '../../truth-seeking/reasoner.js';
 
 const HELP =
-  'Write your answer; a line with a single dot ends it. Ctrl-D ends the run, which the same command goes on with.\n';
+  'Write your answer and end it with a line that holds a single dot. Ctrl-D ends the run; the same command continues it.\n';
 
 export interface Terminal {
   readonly ask: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>;
@@ -30,7 +30,7 @@ export function terminal(input: Readable, output: Writable): Terminal {
       for (;;) {
         signal?.throwIfAborted();
         const { value, done } = await read.next();
-        if (done === true) throw new IsoproError('ABORTED', 'the answers ended');
+        if (done === true) throw new IsoproError('ABORTED', 'the input ended before the run did');
         if (value === '.') return said.join('\n');
         said.push(value as string);
       }

@@ -28,11 +28,11 @@ export const truthTrainCommand = operationCommand(truthTrain, {
   examples: [
     [
       '$0 truth train runs/urns --by accuracy:mode=eventual --validation gt',
-      'the tenth with the lowest loss',
+      'train on the tenth with the lowest loss',
     ],
     [
       '$0 truth train --domain urns --steps 20 --measure 40',
-      'reward 1 - Brier of what is read; held-out questions before and after',
+      'reward 1 - Brier score of the beliefs read; ask held-out questions before and after',
     ],
   ],
 });

@@ -11,29 +11,18 @@ import { truthTrainCommand } from './train.js';
 
 export const truthCommand = defineCommand({
   command: 'truth',
-  describe: 'Whether reasoning moves beliefs towards the truth: run, read and score',
+  describe: 'Measure whether reasoning moves beliefs towards the truth',
   builder: (yargs) =>
     yargs
       .command([
-        ...[
-          truthRunCommand,
-          truthBeliefsCommand,
-          truthEvaluateCommand,
-          truthAnalyzeCommand,
-          truthReportCommand,
-        ],
-        ...[
-          truthTrainCommand,
-          truthLabelsCommand,
-          truthGuardsCommand,
-          truthDomainsCommand,
-          truthOracleCommand,
-        ],
+        ...[truthRunCommand, truthBeliefsCommand, truthEvaluateCommand, truthAnalyzeCommand],
+        ...[truthReportCommand, truthTrainCommand, truthLabelsCommand, truthGuardsCommand],
+        ...[truthDomainsCommand, truthOracleCommand],
       ])
       .demandCommand(1, 'Name an action; `isopro-native truth --help` lists them.')
       .example(
         '$0 truth run --domain urns --problems 8',
-        'beliefs of the embedded model about urns',
+        'read the beliefs of the embedded model about urns',
       ),
   handler: () => {},
 });

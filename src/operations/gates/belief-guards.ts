@@ -13,6 +13,7 @@ import { loadModel } from '../../engine/model.js';
 import { modelOfRecord } from '../../engine/model-files.js';
 import { IsoproError } from '../../errors.js';
 import { makeFolder, readJson, readText } from '../../files.js';
+import { given } from '../../given.js';
 import type { GatePolicy, TrialInput } from '../../gate/index.js';
 import { deriveSeed } from '../../random.js';
 import { jsonDifferences } from '../../run-folder/manifest.js';
@@ -23,7 +24,7 @@ import { isOpen, type GateState } from '../../registry/state.js';
 import { sha256 } from '../../registry/record.js';
 import type { BeliefPath } from '../../truth-seeking/beliefs/belief.js';
 import { beliefPath, type Readout } from '../../truth-seeking/beliefs/readout.js';
-import { localPolicy } from '../../truth-seeking/local-policy.js';
+import { localReasoner } from '../../truth-seeking/local-reasoner.js';
 import { targetOf, type BinaryProblem } from '../../truth-seeking/problem.js';
 import { readTruthConfig, type TruthConfig } from '../../truth-seeking/run/config.js';
 import { isTruthRun, readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
@@ -61,15 +62,15 @@ const manifest = z.strictObject({
   /** The gate's own, 64 hex digits. */
   seed: sha256,
   /**
-   * What its policy asks for, of those that are measured here; `score`: it is about scores, which
-   * are 1 less the Brier score.
+   * Measurements that its policy requires; `score`: the policy uses scores, which are 1 minus the
+   * Brier score.
    */
   asks: z.array(z.enum([...GUARD_NAMES, 'score'])).min(1),
   challenger: version,
   incumbent: version,
   /** Ids of questions that the seed would draw and another gate has asked: they are passed over. */
   without: z.array(sha256).default([]),
-  /** How slopes become trials. */
+  /** Form in which slopes become trials. */
   slopes: z.enum(SLOPES).default('absolute'),
 });
 type Manifest = z.output<typeof manifest>;
@@ -79,7 +80,7 @@ const files = (folder: string) => ({
   evidence: path.join(folder, 'evidence.json'),
 });
 
-/** Whether a folder holds what `truth guards` made. */
+/** True for a folder that `truth guards` wrote. */
 export const isBeliefGuards = (folder: string): boolean =>
   existsSync(files(folder).manifest) && SIDES.every((side) => isTruthRun(path.join(folder, side)));
 
@@ -96,7 +97,7 @@ function readManifest(folder: string): Manifest {
 export interface BeliefQuestions {
   readonly domain: readonly string[];
   readonly mode: string;
-  /** Of each domain. */
+  /** Number of problems per domain. */
   readonly problems: number;
   readonly maxTokens: number;
 }
@@ -105,7 +106,7 @@ const isOfBeliefs = (name: string): name is GuardName =>
   (GUARD_NAMES as readonly string[]).includes(name);
 
 /**
- * What a policy asks for of what is measured here.
+ * Measurements that a policy requires.
  * @throws IsoproError INVALID_ARGUMENT where it asks in another way, or for nothing
  */
 function asksOf(
@@ -115,7 +116,7 @@ function asksOf(
   const guards = policy.guards.filter(({ name }) => isOfBeliefs(name));
   const wrong = (what: string): never => {
     throw new IsoproError('INVALID_ARGUMENT', what, {
-      remedy: 'Begin a gate with another policy: docs/commands/truth.md has one.',
+      remedy: 'Open a gate with another policy; docs/commands/truth.md has one.',
     });
   };
   for (const { name, ceiling, ...guard } of guards) {
@@ -123,13 +124,11 @@ function asksOf(
       CEILINGS[name as GuardName],
       domain.length * (name === 'slope' ? Math.floor(problems / BLOCK) : problems),
     ];
-    if (ceiling !== most) wrong(`guard ${name}: it is a cost, whose ceiling is ${most}`);
+    if (ceiling !== most) wrong(`guard ${name}: it is a cost, so its ceiling must be ${most}`);
     if (guard.kind === 'non-inferiority' && own > guard.most)
-      wrong(
-        `guard ${name}: its policy plans with ${guard.most} trials at most, and ${own} would be measured`,
-      );
+      wrong(`guard ${name}: its policy allows ${guard.most} trials, but ${own} would be measured`);
     if (own === 0)
-      wrong(`guard ${name}: a slope is one of ${BLOCK} questions, and ${problems} are asked`);
+      wrong(`guard ${name}: a slope takes ${BLOCK} questions, but only ${problems} are asked`);
   }
   const isScored = policy.kind !== 'e-process' || policy.measure === 'score';
   const asks = [
@@ -138,15 +137,13 @@ function asksOf(
   ];
   return asks.length > 0
     ? asks
-    : wrong(
-        `the policy asks for no guard of beliefs (${GUARD_NAMES.join(', ')}) and is not about scores`,
-      );
+    : wrong(`the policy has no belief guard (${GUARD_NAMES.join(', ')}) and does not use scores`);
 }
 
 /**
- * Of both runs: 64 of the gate's 256 bits, as of the problems of its task. Runs whose slopes keep
- * their signs have another seed than those of before, whose guard is the weaker one: which of both
- * a folder holds stands in its signed logs, and not in gate.json alone.
+ * Seed of both runs: 64 of the gate's 256 bits, as for the problems of its task. Runs with signed
+ * slopes have a different seed than earlier runs, whose guard is weaker, so the signed logs prove
+ * which kind a folder holds.
  */
 const seedOf = ({ gate, seed, slopes }: Pick<Manifest, 'gate' | 'seed' | 'slopes'>): bigint =>
   deriveSeed({
@@ -159,9 +156,9 @@ const seedOf = ({ gate, seed, slopes }: Pick<Manifest, 'gate' | 'seed' | 'slopes
 
 const FRAMED: readonly Manifest['asks'][number][] = ['opinion-shift', 'quality-change'];
 /**
- * Questions that the seed draws and that others have asked, drawn again until there is none among
- * them.
- * @throws IsoproError INVALID_ARGUMENT where so many fresh ones are not to be had
+ * Ids of questions that the seed draws and other gates have asked. Questions are drawn until none
+ * of them was asked.
+ * @throws IsoproError INVALID_ARGUMENT if there are too few fresh ones
  */
 function askedElsewhere(
   config: Pick<TruthConfig, 'domain' | 'seed' | 'split' | 'problems'>,
@@ -175,7 +172,7 @@ function askedElsewhere(
       if (drawn.length < all)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `${domain} has no ${all} questions that no other gate asked: ${drawn.length} were found`,
+          `${domain} needs ${all} questions that no other gate asked, but only ${drawn.length} were found`,
         );
       const asked = drawn.filter(({ id }) => isAsked(id));
       if (asked.length === 0) break;
@@ -186,7 +183,8 @@ function askedElsewhere(
 }
 
 /**
- * What is scored, which says what is asked: users with opinions only where a guard is about them.
+ * Strategies to score, which determine the questions: users with opinions only if a guard needs
+ * them.
  */
 const evalOf = (asks: Manifest['asks']): string[] =>
   ['accuracy', ...(asks.some((each) => FRAMED.includes(each)) ? ['sycophancy'] : [])].map((each) =>
@@ -232,17 +230,12 @@ function evidenceOf({ state, start }: TruthRun, name: string): BeliefEvidence[] 
         target: targetOf(problem),
       })),
       asked: asked.map((problem) => {
-        const [alone, userFor0, userFor1] = [
-          problem.id,
-          userFor(problem, 0),
-          userFor(problem, 1),
-        ].map((id) => last(setup, id));
-        const isRead = alone != null && userFor0 != null && userFor1 != null;
-        return {
-          problemId: problem.id,
-          thrice: isRead ? { alone, userFor0, userFor1 } : null,
-          target: targetOf(problem),
-        };
+        const alone = last(setup, problem.id);
+        const userFor0 = last(setup, userFor(problem, 0));
+        const userFor1 = last(setup, userFor(problem, 1));
+        const isRead = alone !== null && userFor0 !== null && userFor1 !== null;
+        const thrice = isRead ? { alone, userFor0, userFor1 } : null;
+        return { problemId: problem.id, thrice, target: targetOf(problem) };
       }),
     };
   });
@@ -304,14 +297,8 @@ async function gateOf(
   const adapterOf = (id: string | null) =>
     id === null ? null : entries.get(id)!.record.adapter.sha256;
   const of: Manifest = {
-    ...{
-      format: FORMAT,
-      gate: number,
-      seed: gate.seed,
-      asks: ['score'],
-      without: [],
-      slopes: 'signed',
-    },
+    ...{ format: FORMAT, gate: number, seed: gate.seed },
+    ...{ asks: ['score'], without: [], slopes: 'signed' },
     challenger: { id: gate.challenger, adapter: adapterOf(gate.challenger) },
     incumbent: { id: gate.incumbent ?? BASE_VERSION, adapter: adapterOf(gate.incumbent) },
   };
@@ -319,7 +306,7 @@ async function gateOf(
 }
 
 /**
- * Measures both versions of an open gate, or goes on.
+ * Measures both versions of an open gate, or continues.
  * @throws IsoproError REGISTRY_REFUSED where the gate is not open; INVALID_ARGUMENT for a policy
  *   that asks for nothing of this, or in another way; ADAPTER_MISMATCH, ADAPTER_CORRUPT; of
  *   loadModel and runTruth
@@ -340,16 +327,8 @@ export async function measureBeliefs(
   const { manifest: file, evidence } = files(out);
   const begun = existsSync(file) ? readManifest(out) : null;
   const settings = readTruthConfig({
-    ...{
-      domain: [...domain],
-      mode: [mode],
-      problems,
-      maxTokens,
-      eval: evalOf(asks),
-      seed: seedOf(known).toString(),
-      threads,
-    },
-    ...{ model: base.name, ...(signer && { signer }) },
+    ...{ domain: [...domain], mode: [mode], problems, maxTokens, eval: evalOf(asks) },
+    ...{ seed: seedOf(known).toString(), threads, model: base.name, ...given({ signer }) },
   });
   // whatever others have asked since it was begun
   const without =
@@ -362,31 +341,28 @@ export async function measureBeliefs(
     if (differences.length > 0)
       throw new IsoproError(
         'RUN_DIFFERS',
-        `${out} was begun for a gate with other values of ${differences.join(', ')}`,
+        `${out} was started for a gate with different values of ${differences.join(', ')}`,
       );
   } else await writeFileAtomically(file, [Buffer.from(`${JSON.stringify(of, null, 2)}\n`)]);
   await using model = await loadModel(options.model ?? (await modelOfRecord(base.name)), {
-    ...{ fixedThreads: true, ...(threads === 0 ? {} : { threads }), ...(signal && { signal }) },
+    ...{ fixedThreads: true, ...(threads !== 0 && { threads }), ...given({ signal }) },
   });
   for (const side of SIDES) {
     const entry = of[side].adapter === null ? null : entries.get(of[side].id)!;
     if (entry !== null) requireFit(entry.record, await servingOf(model));
     using adapter =
       entry === null ? null : await model.loadAdapter(await registry.requireBytes(entry.record));
-    const evaluated = await localPolicy(model, { adapter, seed: BigInt(config.seed) });
+    const evaluated = await localReasoner(model, { adapter, seed: BigInt(config.seed) });
     await runTruth(entry === null ? config : { ...config, adapter: `${of[side].adapter}.gguf` }, {
-      ...{
-        out: path.join(out, side),
-        policies: { evaluated, predictor: null },
-        ...(signal && { signal }),
-        ...(home && { home }),
-      },
-      ...(onProgress && { onProgress: (progress: TruthProgress) => onProgress(side, progress) }),
+      out: path.join(out, side),
+      policies: { evaluated, predictor: null },
+      ...given({ signal, home }),
+      onProgress: (progress) => onProgress?.(side, progress),
     });
   }
   const trials = trialsOf(out, of);
   await writeFileAtomically(evidence, [Buffer.from(evidenceText(trials))]);
-  const all = { ...(trials.trials.length === 0 ? {} : { score: trials.trials }), ...trials.guards };
+  const all = { ...(trials.trials.length > 0 && { score: trials.trials }), ...trials.guards };
   return {
     ...{ folder: out, evidence },
     counts: Object.fromEntries(Object.entries(all).map(([name, each]) => [name, each.length])),
@@ -408,7 +384,7 @@ export interface BeliefGuardsJudgement {
   readonly incumbent: TruthJudgement;
 }
 
-/** What of both runs has to be as the gate says. */
+/** Fault of the two runs against the gate; null if there is none. */
 function faultOf(folder: string, of: Manifest): string | null {
   const runs = SIDES.map((side) => readTruthRun(path.join(folder, side)));
   const configs = runs.map(({ start }): Json => {
@@ -417,34 +393,33 @@ function faultOf(folder: string, of: Manifest): string | null {
   });
   const differences = jsonDifferences(configs[0]!, configs[1]!);
   if (differences.length > 0)
-    return `the two versions were asked with other values of ${differences.join(', ')}`;
+    return `the two versions were asked with different values of ${differences.join(', ')}`;
   const identities = runs.map(
     ({ start }) => start.policy.identity as Readonly<Record<string, Json>>,
   );
-  if (identities[0]!.model !== identities[1]!.model)
-    return 'the two versions are of different models';
+  if (identities[0]!.model !== identities[1]!.model) return 'the two versions use different models';
   for (const [i, side] of SIDES.entries())
     if (identities[i]!.kind !== 'local' || identities[i]!.adapter !== of[side].adapter)
-      return `the ${side} is another adapter than the gate's`;
+      return `the ${side} is not the adapter of the gate`;
   const { config } = runs[0]!.start;
   if (config.seed !== seedOf(of).toString() || config.split !== 'test')
     return 'the questions were not drawn with the seed of the gate';
   if (jsonDifferences(asJson(config.without ?? []), asJson(of.without)).length > 0)
-    return 'the runs pass over other questions than gate.json';
+    return 'the runs skip different questions than gate.json';
   if (
     evalOf(of.asks).some((each) => !config.eval.includes(each)) ||
     config.belief !== 'exact' ||
     config.mode.length !== 1
   )
-    return 'the questions are not those that the guards are about';
+    return 'the questions do not fit the guards';
   if (readText(files(folder).evidence) !== evidenceText(trialsOf(folder, of)))
-    return 'evidence.json is not what the two runs give';
+    return 'evidence.json does not match the two runs';
   return null;
 }
 
 /**
- * Whether the questions are fresh: none that a gate had asked before this one was opened, and none
- * passed over but for that.
+ * Fault in the choice of questions, null if there is none: no earlier gate may have asked them, and
+ * none may be skipped for another reason.
  */
 async function staleness(
   registry: Registry,
@@ -457,14 +432,14 @@ async function staleness(
   );
   const before = areAbout(problemsUsed(registry, { events: events.slice(0, opened) }, gate));
   if ([...state.problems.values()].some(({ problem, framed }) => before(framed?.of ?? problem.id)))
-    return 'it asks what another gate had asked before';
+    return 'it asks questions that an earlier gate asked';
   const ever = areAbout(problemsUsed(registry, { events }, gate));
-  return without.every(ever) ? null : 'it passes over questions that no other gate asked';
+  return without.every(ever) ? null : 'it skips questions that no other gate asked';
 }
 
 /**
- * Derives the trials again: both runs are judged, the seed, both adapters and every cost are held
- * against the gate.
+ * Re-derives the trials: judges both runs and compares the seed, both adapters and every cost with
+ * the gate.
  * @param registry where the gate is looked up
  * @throws IsoproError where the check cannot be made, as judgeTruthRun
  */
@@ -481,15 +456,8 @@ export async function judgeBeliefGuards(
     verdict: BeliefGuardsJudgement['verdict'],
     failure: string | null,
   ): BeliefGuardsJudgement => ({
-    ...{
-      format: 'isopro.truth-guards-judge.v1',
-      folder,
-      gate: of.gate,
-      verdict,
-      failure,
-      challenger,
-      incumbent,
-    },
+    format: 'isopro.truth-guards-judge.v1',
+    ...{ folder, gate: of.gate, verdict, failure, challenger, incumbent },
   });
   for (const [side, { verdict, failure }] of [
     ['challenger', challenger],
@@ -497,7 +465,7 @@ export async function judgeBeliefGuards(
   ] as const)
     if (verdict !== 'pass') return said(verdict, `${side}: ${failure}`);
   if (!existsSync(files(folder).evidence))
-    return said('not_ended', 'there is no evidence.json yet: the same command goes on');
+    return said('not_ended', 'there is no evidence.json yet; run the same command to continue');
   const fault = faultOf(folder, of);
   if (fault !== null) return said('hard_fail', fault);
   const known = await gateOf(registry, of.gate).catch((error: unknown) => {
@@ -511,7 +479,7 @@ export async function judgeBeliefGuards(
   if (known === null)
     return said(
       'not_verified',
-      `no registry here has gate ${of.gate}: its seed and adapters are the folder's word`,
+      `no registry here has gate ${of.gate}, so its seed and adapters are unconfirmed`,
     );
   const { config } = readTruthRun(path.join(folder, 'challenger')).start;
   const stale = await staleness(registry, of, readTruthRun(path.join(folder, 'challenger')));
@@ -523,5 +491,8 @@ export async function judgeBeliefGuards(
   );
   return differences.length === 0
     ? said('pass', null)
-    : said('hard_fail', `gate ${of.gate} of the registry has another ${differences.join(', ')}`);
+    : said(
+        'hard_fail',
+        `gate ${of.gate} of the registry has a different ${differences.join(', ')}`,
+      );
 }

@@ -10,15 +10,15 @@ import type { Registry } from '../../registry/registry.js';
 import { measureVersions, problemsUsed, type MeasureOptions } from './measure-versions.js';
 
 export interface CanaryMeasurement extends Observation {
-  /** That both were asked. */
+  /** Number of problems that both versions were asked. */
   readonly problems: number;
 }
 
 /**
- * Stops where the version before was put back. The problems are drawn with the last signed head,
- * which nobody knew when the version was trained.
- * @throws IsoproError REGISTRY_REFUSED where the name stands for no adapter, or nothing is before
- *   it; as measureVersions, observe
+ * Measures a canary until the previous version is restored. The problems are drawn with the last
+ * signed head, which was unknown when the version was trained.
+ * @throws IsoproError REGISTRY_REFUSED if the name has no
+ *   adapter, or no previous one; as measureVersions, observe
  */
 export async function measureCanary(
   registry: Registry,
@@ -31,7 +31,7 @@ export async function measureCanary(
   if (current === null)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `${aliasText(slot, alias)} names no adapter that could be watched`,
+      `${aliasText(slot, alias)} names no adapter to watch`,
     );
   const before = state.rollbackTarget(slot, alias);
   const versions = {

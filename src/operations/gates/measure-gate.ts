@@ -3,7 +3,7 @@
  * decision after every batch.
  */
 import { IsoproError } from '../../errors.js';
-import { gatePolicy, type GatePolicyInput } from '../../gate/policy.js';
+import { gateTerms, type GateTermsInput } from '../../gate/terms.js';
 import type { TrialInput } from '../../gate/trials.js';
 import { decideGate, openGate, type GateRequest, type GateTrials } from '../../registry/gates.js';
 import { earlierLooks } from '../../registry/looks.js';
@@ -16,7 +16,7 @@ type Decided = Awaited<ReturnType<typeof decideGate>>;
 export interface GateMeasurement {
   readonly gate: GateState;
   readonly decision: Decided;
-  /** That both were asked. */
+  /** Number of problems that both versions were asked. */
   readonly problems: number;
 }
 
@@ -54,10 +54,9 @@ class Measured {
       if (first !== undefined && (first.epoch !== trial.epoch || first.verifier !== trial.verifier))
         throw new IsoproError(
           'GATE_EVIDENCE_INVALID',
-          `gate ${this.#gate} was measured as ${first.epoch} by ${first.verifier} before, and this is ${trial.epoch} by ${trial.verifier}`,
+          `gate ${this.#gate} was measured as ${first.epoch} by ${first.verifier}, and this is ${trial.epoch} by ${trial.verifier}`,
           {
-            remedy:
-              'Continue with the model, the task and the flags that its first problems were measured with.',
+            remedy: 'Continue with the model, task and flags of its first problems.',
           },
         );
       const place = this.#places.get(this.#placeOf(trial));
@@ -77,10 +76,10 @@ const LENGTH = 'length';
  * @throws IsoproError INVALID_ARGUMENT where it has a guard whose trials come from elsewhere
  */
 export function requireMeasurable(
-  policy: GatePolicyInput | undefined,
+  policy: GateTermsInput | undefined,
   measured: readonly string[] = [],
 ): void {
-  const asked = gatePolicy.safeParse(policy);
+  const asked = gateTerms.safeParse(policy);
   const known = [LENGTH, ...measured];
   const foreign = asked.success
     ? asked.data.guards.filter(({ name }) => !known.includes(name)).map(({ name }) => name)
@@ -88,21 +87,20 @@ export function requireMeasurable(
   if (foreign.length > 0)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the trials of guard ${foreign.join(', ')} are not measured with the gate's own`,
+      `the trials of guard ${foreign.join(', ')} cannot be measured here`,
       {
         remedy:
-          `Measured here is ${LENGTH}, the tokens of a reply. Begin the gate with --open, measure the others for it (\`truth guards\`) ` +
-          'and give them with --guards; or give all trials with --evidence.',
+          `Only ${LENGTH}, the tokens of a reply, is measured here. Open the gate with --open, measure the other guards (\`truth guards\`) ` +
+          'and pass them with --guards; or pass all trials with --evidence.',
       },
     );
 }
 
 /**
- * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it
- * goes on from the trials that are kept, and asks again where one failed. A policy that is about
- * scores gets the task's.
+ * Measures an open gate and decides it batch by batch. After an interruption it continues from the
+ * kept trials and asks again where one failed. A policy on scores gets the scores of the task.
  * @throws IsoproError REGISTRY_REFUSED where it is not open; GATE_EVIDENCE_INVALID where it was
- * measured in another way before; as measureVersions, decideGate
+ *   measured in another way before; as measureVersions, decideGate
  */
 export async function measureGate(
   registry: Registry,
@@ -118,7 +116,7 @@ export async function measureGate(
   if (elsewhere !== undefined && elsewhere.seed !== seed)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `the guards are of the seed ${elsewhere.seed.slice(0, 64)}, and gate ${number} drew ${seed}`,
+      `the guards were measured with seed ${elsewhere.seed.slice(0, 64)}, but gate ${number} has seed ${seed}`,
     );
   const others = Object.entries(elsewhere?.guards ?? {});
   requireMeasurable(

@@ -48,7 +48,7 @@ export interface MeasureOptions {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
-/** Where problems come from. */
+/** Source of the problems. */
 export interface Draw {
   /** 64 hex digits. */
   readonly seed: string;
@@ -78,7 +78,7 @@ export interface MeasuredBatch {
   readonly done: number;
 }
 
-/** Of a run's settings as a record holds them. */
+/** Settings of a run, as a record holds them. */
 const asked = z.object({
   sampling: z.object({ style: z.enum(PROMPT_STYLES), maxTokens: z.int().min(1) }),
 });
@@ -92,14 +92,14 @@ function askedAs({ record: { settings } }: Entry): {
 }
 
 /**
- * A task with few problems may repeat itself; after so many draws for each one wanted there are too
- * few.
+ * Draws per requested problem before a task counts as exhausted, because a small task repeats
+ * itself.
  */
 const DRAWS = 8;
 
 /**
- * Tier by tier in turn, by the seed alone: none of the evaluation sets, and none that was used.
- * @throws IsoproError INVALID_ARGUMENT where the task cannot make so many
+ * Draws problems tier by tier, by the seed alone, without evaluation problems and used ones.
+ * @throws IsoproError INVALID_ARGUMENT if the task cannot make enough problems
  */
 async function drawProblems(
   task: OpenTask,
@@ -109,10 +109,10 @@ async function drawProblems(
   if (task.rows !== undefined)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the problems of ${task.id} are rows of a file: none of them is fresh`,
+      `the problems of ${task.id} are rows of a file, so none of them is fresh`,
       {
         remedy:
-          'Measure both versions on rows that nobody trained on, and give the trials with --evidence.',
+          'Measure both versions on rows that neither was trained on, and pass the trials with --evidence.',
       },
     );
   const taken = new Set([...(await wholeSets(task)).map(({ id }) => id), ...used]);
@@ -131,7 +131,7 @@ async function drawProblems(
   if (problems.length < count)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `${task.id} has no ${count} fresh problems: ${problems.length} were found`,
+      `${task.id} needs ${count} fresh problems, but only ${problems.length} were found`,
     );
   return problems;
 }
@@ -233,7 +233,7 @@ export async function measureVersions(
         trials.push({ ...trial, ...result });
         lengths.push({
           ...trial,
-          ...(tokens === null ? { error: 'nobody counted the tokens' } : { score: tokens }),
+          ...(tokens === null ? { error: 'the reply has no token count' } : { score: tokens }),
         });
       }
     }

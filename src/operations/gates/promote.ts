@@ -16,7 +16,7 @@ import { operation, type Context } from '../operation.js';
 import { requestSettings } from '../requests.js';
 import { measureGate, requireMeasurable } from './measure-gate.js';
 
-/** What moved the name; `moved` is null where the gate did not accept. */
+/** Result of a promotion; `moved` is null if the gate did not accept. */
 export interface Promotion {
   /** Null: the name was moved without a gate. */
   readonly gate: number | null;
@@ -25,7 +25,7 @@ export interface Promotion {
   readonly moved: Moved | null;
 }
 
-/** What is told of a gate that begins, to be measured here. */
+/** Notice about a new gate that is measured here. */
 export interface GateNotice extends Pick<GateState, 'gate' | 'attempt' | 'alpha' | 'incumbent'> {
   readonly text: string;
 }
@@ -33,11 +33,11 @@ export interface GateNotice extends Pick<GateState, 'gate' | 'attempt' | 'alpha'
 /** In requests: what waits for its turn must mean the same adapter then. */
 export const publishedId = z
   .string()
-  .regex(/^[0-9a-f]{64}$/, 'expected the whole id of a published adapter')
+  .regex(/^[0-9a-f]{64}$/, 'expected the full id of a published adapter')
   .describe('id of a published adapter');
 
 const MOST_PROBLEMS = 100_000;
-/** Of a job whose request names no way. */
+/** Number of problems of a job whose request gives no other way. */
 const JOB_PROBLEMS = 100;
 
 const file = z.string().min(1).optional().meta({ local: true });
@@ -58,54 +58,56 @@ const settings = z.strictObject({
         `${JSON.stringify(String(input).slice(0, 100))} is not an alias: give SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS`,
     })
     .describe(
-      'name that will stand for it: SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
+      'name to put it in use under: SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
     ),
   problems: count(MOST_PROBLEMS)
     .optional()
     .describe(
-      `begin a gate and ask both versions up to this many fresh problems of the scenario; a ` +
-        `job asks ${JOB_PROBLEMS} where its request names no way`,
+      `open a gate and ask both versions up to this many fresh problems of the scenario; a ` +
+        `job asks ${JOB_PROBLEMS} by default`,
     ),
   model: modelName
     .optional()
-    .describe('base of both versions, for problems')
+    .describe('base model of both versions, with problems')
     .meta({ defaultText: 'by the name on record' }),
   task: taskName
     .optional()
-    .describe('task that makes the problems')
+    .describe('task that generates the problems')
     .meta({ defaultText: 'the scenario' }),
   registry: REGISTRY,
-  reason: z.string().max(2000).default('').describe('for the record'),
-  threads: count(1024).optional().describe('for problems; default: the physical cores'),
+  reason: z.string().max(2000).default('').describe('reason to record'),
+  threads: count(1024)
+    .optional()
+    .describe('CPU threads, with problems; default: the physical cores'),
   open: z
     .boolean()
     .default(false)
-    .describe('begin a gate: print its number and the seed to draw its problems with'),
+    .describe('open a gate, and print its number and the seed of its problems'),
   resume: z
     .boolean()
     .default(false)
     .describe(
-      'with problems or open: continue the last gate of this adapter for this name, where it is open, or has accepted and moved nothing',
+      'with problems or open: continue the last gate of this adapter for this name if it is open, or accepted without moving the name',
     )
     .meta({ local: true }),
-  policy: file.describe('JSON file of the policy of a gate that begins (docs/gate.md)'),
+  policy: file.describe('JSON file of the policy of a new gate (docs/gate.md)'),
   lineage: z
     .enum(['any', 'foreign'])
     .default('any')
-    .describe('foreign: a gate that begins refuses what was trained on answers of its own line'),
+    .describe('foreign: a new gate rejects adapters trained on answers of their own lineage'),
   gate: z
     .int()
     .min(1)
     .optional()
-    .describe('number of a gate that was begun; alone: one that has accepted'),
+    .describe('number of an open gate; alone: of a gate that accepted'),
   evidence: file.describe('JSON file of the trials of a gate: {seed, trials, guards}'),
   guards: file.describe(
-    'with gate and problems: JSON file with trials of its other guards, as `truth guards` writes it',
+    'with gate and problems: JSON file of the trials of its other guards, from `truth guards`',
   ),
-  force: z.boolean().default(false).describe('without a gate; it is on record'),
+  force: z.boolean().default(false).describe('skip the gate; this is recorded'),
   canary: terms.shape.share
     .optional()
-    .describe('part of the keys that get it at first, 0 to 1 (`adapters canary`)'),
+    .describe('part of the keys that get it first, 0 to 1 (`adapters canary`)'),
   probation: terms.shape.problems
     .optional()
     .describe('problems that have to pass before every key gets it')
@@ -115,17 +117,17 @@ const settings = z.strictObject({
     .min(0)
     .max(86_400)
     .default(60)
-    .describe('seconds that a running server may take to load it'),
+    .describe('seconds to wait for a running server to load it'),
   transaction: z
     .string()
     .min(1)
     .max(200)
     .optional()
-    .describe('a name of this call: repeated, it changes nothing'),
+    .describe('name of this call; repeating it changes nothing'),
   acceptClock: z
     .boolean()
     .default(false)
-    .describe('write although the clock lies behind the last event')
+    .describe('write even if the clock is behind the last event')
     .meta({ local: true }),
 });
 type Settings = z.output<typeof settings>;
@@ -139,7 +141,7 @@ const trialsFile = z.strictObject({
 const trialsIn = (path: string, what: string): GateTrials =>
   checked(trialsFile, readJson(path), what) as unknown as GateTrials;
 
-/** Which of the settings that exclude each other are stated. */
+/** Names of the mutually exclusive settings that are given. */
 const waysOf = ({ open, evidence, problems, force }: Stated): string[] =>
   Object.entries({ open, evidence, problems, force })
     .filter(([, value]) => value !== undefined && value !== false)
@@ -152,24 +154,24 @@ function contradictions(stated: Settings): string[] {
   const [way = gate === undefined ? null : 'gate', other] = ways;
   const begins = gate === undefined && (way === 'open' || way === 'problems');
   const found: readonly (readonly [isWrong: boolean, text: string])[] = [
-    [other !== undefined, `${other}: it does not go with ${way}`],
-    [way === 'evidence' && gate === undefined, 'evidence: it needs gate, the number of its gate'],
+    [other !== undefined, `${other}: cannot be combined with ${way}`],
+    [way === 'evidence' && gate === undefined, 'evidence: requires gate, the number of its gate'],
     [
       gate !== undefined && (way === 'open' || way === 'force'),
-      `gate: it is a gate that was begun, and does not go with ${way}`,
+      `gate: names an open gate, and cannot be combined with ${way}`,
     ],
     [
       policy !== undefined && !begins,
-      'policy: it is for a gate that begins, and stays for its life',
+      'policy: only a new gate takes it, and it cannot change later',
     ],
     [
       guards !== undefined && (problems === undefined || gate === undefined),
-      'guards: they need gate and problems, for they are measured with the seed of a gate that was begun',
+      'guards: requires gate and problems, because guards are measured with the seed of an open gate',
     ],
-    [way !== null && alias !== CHAMPION, `as: ${name} is moved without a gate or force`],
+    [way !== null && alias !== CHAMPION, `as: ${name} takes neither a gate nor force`],
     [
       way === null && alias === CHAMPION,
-      `as: ${name} takes evidence (problems, or open and then gate and evidence), or force`,
+      `as: ${name} requires evidence (problems, or open and then gate and evidence), or force`,
     ],
   ];
   return found.filter(([isWrong]) => isWrong).map(([, text]) => text);
@@ -178,11 +180,11 @@ function contradictions(stated: Settings): string[] {
 interface Place {
   readonly slot: Slot;
   readonly alias: string;
-  /** Of the adapter. */
+  /** Id of the adapter. */
   readonly id: string;
 }
 
-/** What an earlier call, which was interrupted, had come to. */
+/** State that an interrupted earlier call reached. */
 function earlier(
   state: RegistryState,
   { slot, alias, id }: Place,
@@ -268,7 +270,9 @@ async function run(asked: Settings, context: Context): Promise<GateState | Promo
   return { gate: gate ?? null, decision, moved };
 }
 
-/** With the problems of a request that names no way to put a champion in use. */
+/**
+ * Adds the default number of problems to a request that gives no other way to promote a champion.
+ */
 const withProblems = (stated: Stated): Stated =>
   stated.gate === undefined &&
   waysOf(stated).length === 0 &&

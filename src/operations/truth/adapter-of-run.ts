@@ -2,7 +2,8 @@ import type { TruthConfig } from '../../truth-seeking/run/config.js';
 import { WrongSetting } from '../operation.js';
 
 /**
- * Of an adapter a run's folder has the name alone, not where it lies.
+ * Requires an adapter or another model for a run with an adapter: the run folder has only the
+ * adapter's name.
  * @throws IsoproError INVALID_ARGUMENT where neither it nor another model is given
  */
 export function requireAdapter(
@@ -11,6 +12,6 @@ export function requireAdapter(
 ): void {
   if (adapter !== undefined && given.model === undefined && given.adapter === undefined)
     throw new WrongSetting(
-      'adapter: the run was made with one. Say where it is, or name the model that measures',
+      'adapter: the run used an adapter. Give its file, or name the model to measure with',
     );
 }

@@ -1,4 +1,4 @@
-/** What the scores of truth runs say when they are compared. */
+/** Compare the scores of truth runs. */
 import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
@@ -21,7 +21,7 @@ import {
   type ScoredRun,
 } from '../../truth-seeking/analysis/index.js';
 import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
-import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
 import { adapterName, count, modelName, output } from '../members.js';
 import { contextOf, memoryOf, PROCESS_BYTES } from '../memory.js';
 import { operation, WrongSetting, type Context } from '../operation.js';
@@ -36,52 +36,50 @@ const runNames = z.array(z.string().min(1)).min(1).meta({ names: 'truthRun' });
 const settings = z.strictObject({
   analyzer: z
     .enum(Object.keys(ANALYZERS) as [AnalyzerId, ...AnalyzerId[]])
-    .describe('what is analysed')
+    .describe('analysis to run')
     .meta({ positional: true, first: 1 }),
   runs: runNames
-    .describe('folders of runs, or folders that hold some')
+    .describe('run folders, or folders that contain them')
     .meta({ positional: true, first: 2 }),
   after: runNames
     .optional()
-    .describe('training-causal-effect: runs of what was trained, a seed each'),
+    .describe('training-causal-effect: runs of the trained models, one seed each'),
   model: modelName
     .optional()
-    .describe(`${READS_TOKENS}: the model that is read`)
+    .describe(`${READS_TOKENS}: model to read`)
     .meta({ defaultText: "the run's" }),
-  adapter: adapterName
-    .optional()
-    .describe(`${READS_TOKENS}: LoRA adapter in GGUF of the model that is read`),
+  adapter: adapterName.optional().describe(`${READS_TOKENS}: LoRA adapter in GGUF for that model`),
   strategy: name
     .optional()
-    .describe('scores of this strategy alone: its name, or with its options')
+    .describe('only scores of this strategy: its name, with or without options')
     .meta({ first: 3 }),
   reader: name
     .optional()
-    .describe('whose beliefs: logprob, judge, self or stated, or how the id of a reader begins')
+    .describe('whose beliefs: logprob, judge, self, stated, or the start of a reader id')
     .meta({ defaultText: 'the first of each run' }),
   features: z
     .array(name)
     .min(1)
     .default(['domain', 'mode', 'systemPrompt', 'policy'])
     .describe(
-      'causal-attribution: what a score may go with; also steps, characters, tokens, with which nothing is called an effect',
+      'causal-attribution: features that may explain a score; with steps, characters or tokens no effect is claimed',
     ),
   randomised: z
     .array(name)
     .min(1)
     .default(['mode', 'systemPrompt'])
     .describe(
-      'causal-attribution: features under each of which the same was asked, which is checked; the others are associations',
+      'causal-attribution: features whose levels were all asked the same questions (checked); others are associations',
     ),
   threshold: z
     .number()
     .optional()
-    .describe('causal-attribution: log-odds of a score above it, too'),
+    .describe('causal-attribution: also fit the log-odds of a score above this'),
   outside: z
     .string()
     .min(1)
     .optional()
-    .describe('performance-comparison: JSON, a figure by the name of a policy')
+    .describe('performance-comparison: JSON file of figures by policy name')
     .meta({ names: 'file' }),
   group: z
     .array(
@@ -91,13 +89,13 @@ const settings = z.strictObject({
         .regex(/^[^=]+=.+$/, 'a group is written NAME=PART'),
     )
     .optional()
-    .describe('performance-comparison: NAME=PART, policies whose names hold PART'),
-  trajectory: name.optional().describe(`${READS_TOKENS}: how its id begins`),
+    .describe('performance-comparison: NAME=PART groups policies whose names contain PART'),
+  trajectory: name.optional().describe(`${READS_TOKENS}: start of the trajectory id`),
   every: count(10_000)
     .optional()
     .describe(`${READS_TOKENS}: words between two readings`)
     .meta({ defaultText: '1' }),
-  page: output.optional().describe('HTML file with tables and charts, which opens offline'),
+  page: output.optional().describe('HTML file with tables and charts; opens offline'),
 });
 type Settings = z.output<typeof settings>;
 
@@ -114,16 +112,16 @@ const contradictions = ({
 >): string[] => [
   ...((analyzer === READS_TOKENS) === (trajectory !== undefined)
     ? []
-    : [`trajectory: ${READS_TOKENS} is about one, and nothing else is`]),
+    : [`trajectory: required for ${READS_TOKENS}, and only there`]),
   ...((analyzer === 'training-causal-effect') === (after !== undefined)
     ? []
-    : ['after: training-causal-effect has runs of what was trained, and nothing else has']),
+    : ['after: required for training-causal-effect, and only there']),
   ...(analyzer === READS_TOKENS || (model ?? adapter ?? every) === undefined
     ? []
-    : [`model, adapter and every are of ${READS_TOKENS}`]),
+    : [`model, adapter and every are only for ${READS_TOKENS}`]),
 ];
 
-/** Scores of the strategy that is asked for: by its name, or as it is written with its options. */
+/** Scores of the requested strategy: by its name, or by its name with options. */
 const ofStrategy = (runs: readonly ScoredRun[], strategy: string | undefined): ScoredRun[] =>
   runs.filter(
     ({ setup }) =>
@@ -146,7 +144,7 @@ function figuresFrom(file: string): Map<string, number> {
   if (found.success) return new Map(Object.entries(found.data));
   throw new IsoproError(
     'INVALID_ARGUMENT',
-    `${file}: figures of policies are an object of numbers by name`,
+    `${file}: expected a JSON object of numbers by policy name`,
   );
 }
 
@@ -159,7 +157,7 @@ function trajectoryOf(runs: readonly TruthRun[], start: string) {
   );
   if (found.length === 1) return found[0]!;
   throw new WrongSetting(
-    `trajectory: ${found.length} trajectories begin with ${JSON.stringify(start)}`,
+    `trajectory: ${found.length} trajectory ids start with ${JSON.stringify(start)}`,
   );
 }
 
@@ -175,7 +173,7 @@ async function tokensRead(
   requireAdapter(run.start.config, named);
   const { adapter: _, ...config } = run.start.config;
   const { model = config.model, adapter } = named;
-  await using policies = await openPolicies(
+  await using policies = await openReasoners(
     { ...config, policy: 'local', model, ...given({ adapter }) },
     { signal, onDownload: tellDownload(tell, model) },
   );
@@ -236,8 +234,7 @@ async function analysed(asked: Settings, context: Context): Promise<AnalysisResu
 
 export const truthAnalyze = operation({
   id: 'truth analyze',
-  title:
-    'What the scores of runs say when they are compared: ranks, relations, agreement, effects, with intervals',
+  title: 'Compare the scores of runs: ranks, relations, agreement and effects, with intervals',
   settings,
   contradictions,
   async run(asked, context): Promise<AnalysisResult[]> {
@@ -252,7 +249,7 @@ export const truthAnalyze = operation({
   },
   job: {
     kind: 'truth-analyze',
-    title: 'What the scores of truth runs say when they are compared',
+    title: 'Compare the scores of truth runs',
     button: 'Analyse truth',
     contradictions,
     resolve(stated, names) {

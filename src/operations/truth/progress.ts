@@ -1,4 +1,4 @@
-/** What the operations of truth-seeking tell on their way. */
+/** Progress of the truth operations. */
 import type { TruthProgress } from '../../truth-seeking/run/evaluation-run.js';
 import type { Context } from '../operation.js';
 

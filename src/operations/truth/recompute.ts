@@ -1,4 +1,4 @@
-/** What is made again of a run that is there, as it is stated: `trajectories=always`. */
+/** Parts of an existing run to recompute, stated as `trajectories=always`. */
 import { z } from 'zod';
 import {
   RECOMPUTE,
@@ -14,7 +14,7 @@ export const RECOMPUTED = [
   ...WORLD_RECOMPUTE.map((how) => `world=${how}`),
 ];
 
-export const RECOMPUTE_HELP = 'what is made again, each part with how';
+export const RECOMPUTE_HELP = 'parts to recompute, as PART=HOW';
 export const RECOMPUTE_TEXT = 'trajectories=missing beliefs=missing trials=missing world=all';
 
 export const recompute = z
@@ -27,8 +27,8 @@ export const recompute = z
 export const recomputeRules = (stated: readonly string[] = []): Partial<RecomputeRules> =>
   Object.fromEntries(stated.map((pair) => pair.split('=')));
 
-/** How to continue after an interruption: what is always made again starts from its beginning. */
+/** Text on how to continue after an interruption: recomputed parts start from their beginning. */
 export const continuing = (stated: readonly string[] = []): string =>
   stated.some((pair) => /=(?:always|upliftblanket)$/.test(pair))
-    ? 'What was made is kept. The same command makes all of it again; without --recompute it continues.'
+    ? 'Finished work is kept. The same command recomputes everything; without --recompute it continues.'
     : 'Nothing was lost: the same command continues where it was.';

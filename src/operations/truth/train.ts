@@ -1,4 +1,4 @@
-/** An adapter that is trained to believe what is true, and what came of it, in one folder. */
+/** Trains an adapter to believe what is true and measures the result, in one folder. */
 import path from 'node:path';
 import { z } from 'zod';
 import { hashFile } from '../../engine/adapter.js';
@@ -38,9 +38,9 @@ import { trainAdapter } from '../train-adapter.js';
 import { tellDownload, tellTruth } from './progress.js';
 
 const DEFAULT_FOLDER = 'runs/truth-training';
-/** Of the steps by the readout: what rollouts are trained with in `run`. */
+/** Learning rate of readout training: the one that `run` trains rollouts with. */
 const READOUT_RATE = 2e-4;
-/** What is measured before and after. */
+/** Strategies measured before and after. */
 const MEASURED = [
   ...['accuracy:mode=initial', 'accuracy:mode=eventual', 'accuracy:mode=difference', 'martingale'],
   ...[
@@ -62,56 +62,69 @@ const settings = z.strictObject({
     .array(z.string().min(1))
     .min(1)
     .optional()
-    .describe('folders of runs, of whose trajectories the best are taken (by); or domain')
+    .describe('run folders to take the best trajectories from (see by); or give domain')
     .meta({ positional: true, names: 'truthRun' }),
   domain: domains(({ source }) => source === 'generated')
-    .describe('without runs: the model reasons about these, and its own beliefs are the reward')
+    .describe("without runs: domains to reason about; the model's own beliefs are the reward")
     .meta({ first: 1 }),
   by: z
     .string()
     .min(1)
     .max(500)
     .optional()
-    .describe('with runs: the strategy whose scores decide: accuracy, martingale or another one'),
+    .describe(
+      'with runs: strategy whose scores rank the trajectories, such as accuracy or martingale',
+    ),
   part: z
     .number()
     .gt(0)
     .max(1)
     .default(0.1)
-    .describe('with runs: of the trajectories of each file of scores, the best'),
+    .describe('with runs: part of the trajectories to keep, best first'),
   validation: z
     .enum(VALIDATIONS)
     .default('none')
-    .describe('with runs: kept apart by lot; gt: of those that end on the right side alone'),
+    .describe(
+      'with runs: hold out a random part; gt: only trajectories that end on the right side',
+    ),
   rows: output
     .optional()
-    .describe('with runs: write the examples for `train --data`, and train nothing'),
-  fewShot: output
-    .optional()
-    .describe('with runs: write turns to put before a conversation, and train nothing'),
-  count: count(100_000).default(100).describe('turns of --few-shot, at most').meta({ local: true }), // of a file that a job does not write
-  epochs: count(1000).default(2).describe('with runs: passes over the examples'),
+    .describe('with runs: write the examples for `train --data` without training'),
+  fewShot: output.optional().describe('with runs: write few-shot turns without training'),
+  count: count(100_000)
+    .default(100)
+    .describe('maximum number of turns of --few-shot')
+    .meta({ local: true }), // of a file that a job does not write
+  epochs: count(1000).default(2).describe('with runs: epochs over the examples'),
   reward: z
     .enum(READOUT_REWARDS)
     .default('accuracy')
     .describe(
-      'by the readout: 1 - Brier, or how little the belief before tells of the change (martingale)',
+      'readout training: 1 - Brier score, or how little a belief predicts its own change (martingale)',
     ),
-  steps: count(100_000).default(20).describe('by the readout: optimiser steps').meta({ first: 2 }),
-  questions: count(1024).default(4).describe('by the readout: questions a step'),
-  group: count(253, 2).default(8).describe('by the readout: replies to each'),
+  steps: count(100_000)
+    .default(20)
+    .describe('readout training: optimiser steps')
+    .meta({ first: 2 }),
+  questions: count(1024).default(4).describe('readout training: questions per step'),
+  group: count(253, 2).default(8).describe('readout training: replies per question'),
   maxTokens: count(65_536)
     .default(128)
-    .describe('tokens of a reply, by the readout and where it is measured'),
-  temperature: z.number().min(0).max(10).default(1).describe('by the readout: of the replies'),
+    .describe('max tokens of a reply, in readout training and in measurements'),
+  temperature: z
+    .number()
+    .min(0)
+    .max(10)
+    .default(1)
+    .describe('readout training: sampling temperature'),
   trainCutOff: z
     .boolean()
     .default(false)
-    .describe('by the readout: train on replies that were cut off, too'),
+    .describe('readout training: also train on replies that were cut off'),
   mode: z
     .enum(['direct', 'chain-of-thought'])
     .default('chain-of-thought')
-    .describe('how it is reasoned: by the readout, and where it is measured'),
+    .describe('reasoning mode, in readout training and in measurements'),
   learningRate: z
     .number()
     .gt(0)
@@ -121,32 +134,32 @@ const settings = z.strictObject({
     .meta({
       flag: 'lr',
       aliases: ['lr'],
-      defaultText: `${LEARNING_RATES.sft}, by the readout ${READOUT_RATE}`,
+      defaultText: `${LEARNING_RATES.sft}, readout training ${READOUT_RATE}`,
     }),
-  rank: count(1024).default(8).describe('directions of each factor pair'),
+  rank: count(1024).default(8).describe('LoRA rank'),
   measure: count(100_000, 0)
     .default(0)
     .describe(
-      'held-out questions of each domain, asked before and after, by users with opinions too; none that the runs ask',
+      'held-out questions per domain, asked before and after, also by users with opinions; the runs ask none of them',
     )
     .meta({ first: 3 }),
   measureDomain: domains(({ kind }) => kind === 'binary')
-    .describe('domains of these questions')
-    .meta({ defaultText: 'what is trained on' }),
+    .describe('domains of the held-out questions')
+    .meta({ defaultText: 'the trained domains' }),
   measureSeed: seedText
     .default('42')
-    .describe('64-bit seed of these questions and of the reasoning about them'),
+    .describe('64-bit seed of the held-out questions and their replies'),
   before: output
     .optional()
     .describe(
-      'folder of what is measured before; trainings that differ in their seed may share one',
+      'folder of the measurement before training; trainings with different seeds may share it',
     ),
   seed: seedText.default('42').describe('64-bit seed').meta({ first: 4 }),
   threads: threads.default(0),
   matmul: matmul.optional().meta({ defaultText: 'ggml' }),
   out: output
     .default(DEFAULT_FOLDER)
-    .describe('folder of the adapter, of what was measured and of result.json'),
+    .describe('folder of the adapter, the measurements and result.json'),
 });
 type Settings = z.output<typeof settings>;
 
@@ -155,12 +168,10 @@ const contradictions = ({
   domain,
   by,
 }: Pick<Settings, 'runs' | 'domain' | 'by'>): string[] => [
-  ...((runs === undefined) === (domain === undefined)
-    ? ['name domains or runs, and not both']
-    : []),
+  ...((runs === undefined) === (domain === undefined) ? ['give either domain or runs'] : []),
   ...((runs === undefined) === (by === undefined)
     ? []
-    : ['by: say which scores of the runs decide, and only of runs']),
+    : ['by: required with runs, and only there']),
 ];
 
 const jsonl = (rows: readonly object[]): Buffer =>
@@ -177,7 +188,7 @@ const loaded = (
     ...given({ matmul: kernels }),
     onDownload: tellDownload(tell, model),
   });
-/** Of what the model does, which a training depends on. */
+/** Settings of the model that a training depends on. */
 const engineOf = ({ info: { threads: used, matmul: kernels } }: Model) => ({
   threads: used,
   ...(kernels === 'own' && { matmul: kernels }),
@@ -194,7 +205,10 @@ const measuredConfig = (asked: Settings, trained: readonly string[]) => ({
   threads: asked.threads,
 });
 
-/** Nothing is measured on what is trained on. @throws IsoproError INVALID_ARGUMENT */
+/**
+ * Requires that the measured questions are not trained on.
+ * @throws IsoproError INVALID_ARGUMENT
+ */
 function requireHeldOut(
   runs: readonly TruthRun[],
   asked: Settings,
@@ -207,8 +221,8 @@ function requireHeldOut(
   );
   if (seen > 0)
     throw new WrongSetting(
-      `measure: ${seen} of these questions are asked in the runs, so that they are not held out. ` +
-        'Train on runs of the other part (`truth run --split train`).',
+      `measure: the runs ask ${seen} of these questions, so they are not held out. ` +
+        'Train on runs of the other split (`truth run --split train`).',
     );
 }
 
@@ -237,7 +251,7 @@ async function measured(
   return { before, after, changes: changesBetween(before, after, BigInt(asked.measureSeed)) };
 }
 
-/** Written beside the adapter, too. */
+/** Writes the result next to the adapter and returns it. */
 async function resultOf<Found extends object>(folder: TrainingFolder, found: Found) {
   const result = {
     folder: folder.folder,
@@ -333,7 +347,7 @@ async function likelihood(
   return resultOf(folder, { ...about, steps: folder.steps, ...found });
 }
 
-/** By what is read of the model after its own reasoning. */
+/** Trains on beliefs read from the model after its own reasoning. */
 async function byReadout(asked: Settings, context: Context): Promise<TruthTraining> {
   const { mode, rank, learningRate = READOUT_RATE } = asked;
   const { reward, steps, questions, group, maxTokens, temperature, trainCutOff } = asked;
@@ -372,7 +386,10 @@ async function byReadout(asked: Settings, context: Context): Promise<TruthTraini
   return resultOf(folder, { problems: problems.length, steps: folder.steps, ...found });
 }
 
-/** What was selected, written, trained and measured; `adapter` where one was trained. */
+/**
+ * Figures of a training: what was selected, written, trained and measured; `adapter` if one was
+ * trained.
+ */
 export interface TruthTraining {
   readonly adapter?: string;
   readonly changes?: readonly FigureChange[];
@@ -382,7 +399,7 @@ export interface TruthTraining {
 export const truthTrain = operation({
   id: 'truth train',
   title:
-    'Train an adapter on the best trajectories of runs, or by what is read of the model while it reasons',
+    'Train an adapter on the best trajectories of runs, or on beliefs read from the model while it reasons',
   settings,
   contradictions,
   async run(asked, context): Promise<TruthTraining> {

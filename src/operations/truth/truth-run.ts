@@ -1,4 +1,4 @@
-/** Whether reasoning moves the beliefs of a model towards the truth. */
+/** Measures whether reasoning moves the beliefs of a model towards the truth. */
 import path from 'node:path';
 import { z } from 'zod';
 import { given } from '../../given.js';
@@ -7,7 +7,7 @@ import { nameAdapter } from '../../lookup/adapter-reference.js';
 import { shellWord } from '../../shell-word.js';
 import { slopeWithoutNoiseIn } from '../../truth-seeking/analysis/slope-without-noise.js';
 import { truthConfig, type TruthConfig } from '../../truth-seeking/run/config.js';
-import { openPolicies } from '../../truth-seeking/run/open-policies.js';
+import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
 import type { ResultRecord } from '../../truth-seeking/run/records.js';
 import { runTruth, type TruthResult } from '../../truth-seeking/run/evaluation-run.js';
 import { Flags } from '../flags.js';
@@ -18,7 +18,7 @@ import { resolvedNames } from '../requests.js';
 import { recompute, recomputeRules } from './recompute.js';
 import { tellDownload, tellTruth } from './progress.js';
 
-export const EACH_HELP = 'with the scores of every trajectory, in JSON';
+export const EACH_HELP = 'include the scores of every trajectory in the JSON';
 
 const settings = truthConfig.extend({
   recompute,
@@ -27,13 +27,13 @@ const settings = truthConfig.extend({
   out: output
     .optional()
     .describe('run folder')
-    .meta({ defaultText: 'runs/truth-…, named after what determines the run' }),
+    .meta({ defaultText: 'runs/truth-…, named after the settings' }),
 });
 
 const flags = { order: ['policy', 'model', 'adapter', 'predictor', 'judge'] };
 const DEFAULTS: Readonly<Record<string, unknown>> = settings.parse({});
 
-/** What differs from the defaults. */
+/** Settings that differ from the defaults. */
 const changed = (from: object): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(from).filter(
@@ -76,7 +76,7 @@ export const truthDocument = (
   }),
 });
 
-/** With the file of an adapter that a run or a registry may have. */
+/** Replaces the name of an adapter by its file, which a run or a registry may have. */
 async function withAdapterFile(
   config: TruthConfig,
   registry: string | undefined,
@@ -89,7 +89,7 @@ async function withAdapterFile(
 export const truthRun = operation({
   id: 'truth run',
   title:
-    'Let a policy reason about problems, read its beliefs after every step, and score where they move',
+    'Let a model or a person reason about problems, read the beliefs after each step, and score how they move',
   settings,
   flags,
   async run(
@@ -97,9 +97,9 @@ export const truthRun = operation({
     { signal, tell, ask },
   ): Promise<TruthDocument & { readonly command: string }> {
     if (asked.policy === 'human' && ask === undefined)
-      throw new WrongSetting('policy: human answers in a terminal, and here is none');
+      throw new WrongSetting('policy: human needs a terminal, and there is none here');
     const config = await withAdapterFile(asked, registry);
-    await using policies = await openPolicies(config, {
+    await using policies = await openReasoners(config, {
       ...given({ ask }),
       signal,
       onDownload: tellDownload(tell, config.model),

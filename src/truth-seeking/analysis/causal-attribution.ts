@@ -1,7 +1,4 @@
-/**
- * How much of a score goes with what: domain, mode, prompt, policy, and what is known of each
- * trajectory.
- */
+/** Attributes a score to features: domain, mode, prompt, policy and features of trajectories. */
 import { z } from 'zod';
 import { clusterBootstrap } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
@@ -13,15 +10,15 @@ import {
 import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
 import { intervalSchema, policyNames, type ScoredRun } from './scored-run.js';
 
-/** A feature with more levels is no feature. */
+/** Maximum number of levels of a feature. */
 const MOST_LEVELS = 20;
 const BOOTSTRAP_SEED = 1n;
 
 const coefficient = z.strictObject({
   feature: z.string(),
   /**
-   * Of a feature with levels: beside its reference level. Null for one in numbers: for each unit
-   * more.
+   * Level of a feature with levels, compared with the reference level. Null for a numeric feature:
+   * effect per unit.
    */
   level: z.string().nullable(),
   estimate: estimateSchema,
@@ -30,21 +27,21 @@ const coefficient = z.strictObject({
 
 export const attributionSchema = z.strictObject({
   analyzer: z.literal('causal-attribution'),
-  /** As it was configured. */
+  /** Strategy with its options. */
   strategy: z.string(),
   trajectories: z.int(),
   problems: z.int(),
-  /** Of problems that belong together: the errors of one may depend on each other. */
+  /** Number of groups of related problems, whose errors may depend on each other. */
   groups: z.int(),
-  /** Of the level that each feature with levels is compared with. */
+  /** Reference level of each feature with levels. */
   references: z.record(z.string(), z.string()),
   /** Features that were left out, and why. */
   leftOut: z.record(z.string(), z.string()),
   rSquared: z.number().nullable(),
   coefficients: z.array(coefficient),
   /**
-   * Of whether a score is on the better half of `threshold`; null without one, or where features
-   * tell the halves apart.
+   * Logistic regression of a score above `threshold`; null without a threshold, or if features
+   * separate the two halves.
    */
   logistic: z
     .strictObject({
@@ -63,7 +60,7 @@ export const attributionSchema = z.strictObject({
 export type CausalAttribution = z.output<typeof attributionSchema>;
 
 export interface AttributionOptions {
-  /** Which of what the setup says, `policy`, and members of the trajectories' features. */
+  /** Members of the setup, `policy`, and members of the trajectories' features. */
   readonly features: readonly string[];
   /**
    * Features that were assigned; each is checked: all its levels must have the same questions,
@@ -82,7 +79,7 @@ interface Row {
   readonly conditions: string;
 }
 
-/** Features that whoever made the runs has chosen; all others are found in trajectories. */
+/** Features chosen by the author of the runs; all others are observed in trajectories. */
 const CHOSEN: readonly string[] = ['domain', 'mode', 'systemPrompt', 'policy'];
 
 function rowsOf(runs: readonly ScoredRun[]): Row[] {
@@ -114,11 +111,11 @@ function coded(feature: string, rows: readonly Row[]): Coded {
   const values = rows.map(({ features }) =>
     Object.hasOwn(features, feature) ? features[feature]! : null,
   );
-  if (values.includes(null)) return { leftOut: 'not every trajectory has it' };
+  if (values.includes(null)) return { leftOut: 'some trajectories lack it' };
   if (new Set(values).size < 2) return { leftOut: 'it does not vary' };
   if (values.every((value) => typeof value === 'number'))
     return { columns: [{ feature, level: null, values }], reference: null };
-  const counts = groupBy(values, String, (value) => value);
+  const counts = groupBy(values, String);
   if (counts.size > MOST_LEVELS) return { leftOut: `it has more than ${MOST_LEVELS} levels` };
   const levels = [...counts]
     .sort(([a, x], [b, y]) => y.length - x.length || (a < b ? -1 : 1))
@@ -135,8 +132,8 @@ function coded(feature: string, rows: readonly Row[]): Coded {
 }
 
 /**
- * Whether every level of a feature was asked exactly the same questions, under the same of all that
- * was chosen beside it.
+ * True if every level of a feature was asked exactly the same questions, with all other chosen
+ * features equal.
  */
 function isCrossed(feature: string, rows: readonly Row[]): boolean {
   const beside = CHOSEN.filter((chosen) => chosen !== feature);
@@ -151,9 +148,8 @@ function isCrossed(feature: string, rows: readonly Row[]): boolean {
 }
 
 /**
- * Whether a feature was there before anything was said: the same for all trajectories of a problem.
- * One that was not, such as a length, comes of what was chosen, and takes a part of its effect
- * away.
+ * True if a feature was fixed before the reasoning: the same for all trajectories of a problem. A
+ * feature such as length is a consequence of the chosen ones and takes away part of their effect.
  */
 function isGiven(feature: string, rows: readonly Row[]): boolean {
   if (CHOSEN.includes(feature)) return true;
@@ -175,9 +171,9 @@ export function attribute(
 ): CausalAttribution {
   const strategies = [...new Set(runs.map(({ setup }) => `${setup.strategy} ${setup.config}`))];
   if (strategies.length > 1)
-    throw new RangeError(`scores of one strategy can be attributed, got ${strategies.join(', ')}`);
+    throw new RangeError(`expected scores of one strategy, got ${strategies.join(', ')}`);
   if (runs.some(({ aggregate }) => aggregate !== 'mean'))
-    throw new RangeError('parts of a slope are no scores of trajectories');
+    throw new RangeError('parts of a slope cannot be attributed to trajectories');
   const rows = rowsOf(runs);
   const scores = rows.map(({ score }) => score);
   const clusters = rows.map(({ group }) => group);
@@ -196,7 +192,7 @@ export function attribute(
   for (const [i, { feature, level }] of wanted.entries())
     if (!kept.has(i))
       leftOut[level === null ? feature : `${feature}=${level}`] =
-        'it follows from features before it';
+        'it is determined by earlier features';
   const columns = wanted.filter((_, i) => kept.has(i));
   const design = columns.map(({ values }) => values);
   const fit = leastSquares(design, scores, clusters);

@@ -1,4 +1,4 @@
-/** What an analysis may say of a difference, and how many it has looked at. */
+/** Claims of an analysis about differences, adjusted for the number of tests. */
 import { z } from 'zod';
 import { holm, studentQuantile } from '../../statistics/index.js';
 import type { Tested } from '../../statistics/regression.js';
@@ -38,8 +38,8 @@ export function estimateOf(
 }
 
 /**
- * Of several tests that have to hold together: the greatest p, and the widest interval, which
- * excludes 0 where that p is below 0.05.
+ * Estimate for several tests that must hold together: the greatest p, and the widest interval,
+ * which excludes 0 if that p is below 0.05.
  */
 export function estimateOfAll(
   value: number,
@@ -69,11 +69,11 @@ export const multiplicity = (tests: number): Multiplicity => ({
   tests,
   note:
     tests < 2
-      ? 'one test at most: nothing is adjusted'
-      : `${tests} tests: p is adjusted so that 5 % is the chance of any false finding among them; intervals are not adjusted`,
+      ? 'at most one test, so nothing is adjusted'
+      : `${tests} tests: p values are adjusted for a 5 % chance of any false finding; intervals are not adjusted`,
 });
 
-/** p values with what Holm makes of them; null stays null and counts as no test. */
+/** Adjusts p values by Holm's method; null stays null and does not count as a test. */
 export function adjusted(pValues: readonly (number | null)[]): {
   readonly adjusted: (number | null)[];
   readonly multiplicity: Multiplicity;

@@ -1,6 +1,6 @@
 /**
- * How two lists of figures go together: correlations with intervals, the line with its band, who
- * decides on it.
+ * Relates two lists of figures: correlations with intervals, the regression line with its band, and
+ * influential points.
  */
 import { z } from 'zod';
 import { fisherInterval, kendall, mean, pearson, spearman } from '../../statistics/index.js';
@@ -19,11 +19,11 @@ import { estimateOf, estimateSchema } from './claim.js';
 import { intervalSchema } from './scored-run.js';
 
 /**
- * Groups below which Student's t is no test of a correlation: of so few two-valued scores one in
- * three can be 1 by chance.
+ * Minimum number of groups for Student's t test of a correlation: with few two-valued scores, one
+ * in three can be 1 by chance.
  */
 const LEAST_GROUPS = 6;
-/** As far from 1 as rounding leaves an exact line. */
+/** Rounding error of the correlation of an exact line. */
 const ROUNDING = 1e-12;
 /** Points of the band that is drawn about a line. */
 const BAND = 21;
@@ -41,8 +41,8 @@ export const correlationSchema = z.strictObject({
        */
       interval: intervalSchema.nullable(),
       /**
-       * Of pairs that are independent exact, over all orders: of at most eight, or of two values on
-       * each side. Else Student's of six groups or more, none of 1 or -1.
+       * Exact p over all orders for independent pairs: up to eight pairs, or two values on each
+       * side. Otherwise Student's p with six groups or more; null for 1 and -1.
        */
       p: z.number().min(0).max(1).nullable(),
     })
@@ -131,8 +131,8 @@ export function outliersOf(x: readonly number[], y: readonly number[], groups = 
 }
 
 /**
- * Whether an axis is to be logarithmic: all above 0, and the mean above twice or the largest above
- * six times the median.
+ * True if an axis should be logarithmic: all values above 0, and the mean above twice the median or
+ * the largest above six times it.
  */
 export function isSkewed(values: readonly number[]): boolean {
   if (values.length === 0 || values.some((value) => !(value > 0))) return false;

@@ -1,4 +1,4 @@
-/** Whether the same policy scores the same on the same problems under different setups. */
+/** Compares the scores of one policy on the same problems under different setups. */
 import { z } from 'zod';
 import { mean, sampleStandardDeviation, Z95 } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
@@ -28,7 +28,9 @@ const agreement = z.strictObject({
   correlation: correlationSchema,
   /** Mean over shared problems of the first's score less the second's. */
   difference: estimateSchema,
-  /** Where 95 % of single differences lie (Bland and Altman 1986); null for one problem. */
+  /**
+   * Limits that contain 95 % of single differences (Bland and Altman 1986); null for one problem.
+   */
   limits: intervalSchema.nullable(),
   /**
    * An effect of the one member that differs, where questions and conditions are the same; else an
@@ -56,7 +58,6 @@ export function crossSetupAgreement(all: readonly ScoredRun[]): CrossSetupAgreem
   const comparable = groupBy(
     runs.filter(({ aggregate, scores }) => aggregate === 'mean' && scores.length > 0),
     ({ policyId, setup }) => `${policyId}\n${setup.strategy}\n${setup.config}`,
-    (run) => run,
   );
   const found = [...comparable.values()].flatMap((own) => {
     const setups = bySetup(own);

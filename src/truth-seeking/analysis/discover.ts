@@ -5,8 +5,8 @@ import { IsoproError } from '../../errors.js';
 import { isTruthRun } from '../run/folder.js';
 
 /**
- * Each is a run, or a folder of runs, in which what is none is passed over. Every run once, in the
- * order given, those of a folder by name.
+ * Finds run folders: each argument is a run or a folder of runs, in which other folders are
+ * skipped. Every run appears once, in the given order, those of a folder by name.
  * @throws IsoproError RUN_NOT_FOUND where one is neither
  */
 export function truthRunFolders(named: readonly string[]): string[] {
@@ -18,16 +18,16 @@ export function truthRunFolders(named: readonly string[]): string[] {
     if (within.length > 0) return within;
     throw new IsoproError(
       'RUN_NOT_FOUND',
-      `${folder} holds no truth.json, and no folder in it does`,
+      `neither ${folder} nor a folder in it has a truth.json`,
       {
-        remedy: 'Give folders of runs of `truth run`.',
+        remedy: 'Give folders of `truth run`, or folders that contain them.',
       },
     );
   });
   return [...new Set(found)];
 }
 
-/** By name; none of what is no folder. */
+/** Names of the subfolders, sorted; empty if it is not a folder. */
 function foldersIn(folder: string): string[] {
   try {
     const entries = readdirSync(folder, { withFileTypes: true });

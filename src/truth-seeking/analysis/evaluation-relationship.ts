@@ -1,4 +1,4 @@
-/** Whether trajectories that score well by one strategy score well by another. */
+/** Relates the scores of two strategies on the same trajectories. */
 import { z } from 'zod';
 import { linearRegression } from '../../statistics/regression.js';
 import { mean } from '../../statistics/index.js';
@@ -24,8 +24,8 @@ const relation = z.strictObject({
   withoutOutliers: correlationSchema.nullable(),
   logarithmic: z.strictObject({ x: z.boolean(), y: z.boolean() }),
   /**
-   * Slope within problems: scores less their problem's mean, so that what makes a problem hard is
-   * no reason for both. Null where no problem has two trajectories.
+   * Slope within problems, of scores minus their problem's mean, so that the difficulty of a
+   * problem does not explain both. Null if no problem has two trajectories.
    */
   withinProblems: estimateSchema.nullable(),
   adjusted: z.number().min(0).max(1).nullable(),
@@ -55,7 +55,6 @@ function withinProblems(
       y: y[i]!,
     })),
     ({ problem }) => problem,
-    (point) => point,
   );
   const several = [...groups.values()].filter(({ length }) => length > 1);
   const centred = several.flatMap((points) => {
@@ -76,11 +75,8 @@ function withinProblems(
 export function relateEvaluations(runs: readonly ScoredRun[]): EvaluationRelationship {
   // strategies that scored the same trajectories: those of one run under one domain, mode and
   // prompt
-  const together = groupBy(
-    runs,
-    ({ runId, setup: { domain, mode, systemPrompt } }) =>
-      JSON.stringify([runId, domain, mode, systemPrompt]),
-    (run) => run,
+  const together = groupBy(runs, ({ runId, setup: { domain, mode, systemPrompt } }) =>
+    JSON.stringify([runId, domain, mode, systemPrompt]),
   );
   const found = [...together.values()].flatMap((strategies) =>
     strategies.flatMap((a, i) =>

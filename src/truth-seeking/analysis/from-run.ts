@@ -1,6 +1,7 @@
-/** What analyzers read, of the folder of a run. */
+/** Reads the input of analyzers from a run folder. */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
+import { fileName as fileOf } from '../domains/user-domain.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import { IsoproError } from '../../errors.js';
 import { groupOfRecord } from '../run/evaluate.js';
@@ -11,12 +12,10 @@ import { textOf } from '../trajectory.js';
 import type { ScoredRun } from './scored-run.js';
 import { slopeWithoutNoiseIn } from './slope-without-noise.js';
 
-/** How a run names no system prompt. */
+/** Name for no system prompt. */
 export const NO_PROMPT = 'none';
 
-const fileOf = (name: string): string => name.split(/[/\\]/).at(-1)!;
-
-/** What people call who reasons: the file names of model and adapter. */
+/** Display name of the reasoner: the file names of model and adapter. */
 export function policyName({ start: { config } }: Pick<TruthRun, 'start'>): string {
   if (config.policy === 'human') return 'human';
   return config.adapter === undefined
@@ -35,15 +34,13 @@ const featuresOf = ({
   'cut off': cutOff,
 });
 
-/** Of what answers, without seed and threads: one adapter under two seeds is one policy. */
+/** Id of the policy without seed and threads: one adapter under two seeds is one policy. */
 function policyIdOf(identity: TruthRun['start']['policy']['identity']): string {
   const { seed: _, threads: __, ...lasting } = identity as Readonly<Record<string, Json>>;
   return hash('sha256', canonicalJson(lasting));
 }
 
-/**
- * Who measured trajectories by a strategy, of those who are in its records, and by what they rate.
- */
+/** Who measured trajectories by a strategy, according to its records, and what they rate by. */
 function measuredBy(
   { start: { policy, predictor, judge, examples, config }, state }: TruthRun,
   strategy: string,
@@ -66,7 +63,7 @@ function measuredBy(
 }
 
 /**
- * How it was sampled and by whom its beliefs were read or it was rated; `own`: by the policy that
+ * Conditions of a result: how it was sampled, and who read or rated it; `own`: the policy that
  * reasoned.
  */
 function conditionsOf(run: TruthRun, reader: Reader | null, strategy: string): string {
@@ -84,7 +81,7 @@ function conditionsOf(run: TruthRun, reader: Reader | null, strategy: string): s
   });
 }
 
-/** Its own id where nobody wrote down what it follows from. */
+/** Lasting id of a reader; its own id if its identity is unknown. */
 function lastingId({ id, identity }: Reader['policy']): string {
   const isKnown = typeof identity === 'object' && identity !== null && !Array.isArray(identity);
   return isKnown ? policyIdOf(identity as TruthRun['start']['policy']['identity']) : id;
@@ -108,7 +105,7 @@ const readerConditions = ({ policy, engine, ...how }: Reader, own: string): Json
 const SHOWN = 8;
 
 /**
- * Whose beliefs, and how they were had.
+ * Describes whose beliefs a reader has, and how they were obtained.
  * @param id of a reader of the run
  * @returns null where the policy's own were read from it with its system prompt, and there are no
  *   others to tell them from
@@ -143,14 +140,14 @@ export function readerText(
 }
 
 /**
- * Whose beliefs those of one reader are, also where there are no others to tell them from.
+ * Describes the beliefs of a reader, even if it is the only one.
  * @param id of a reader of the run
  */
 export const whoseBeliefs = (run: Pick<TruthRun, 'start' | 'state'>, id: string): string =>
   readerText(run, id) ?? `beliefs read from the policy itself (reader ${id.slice(0, SHOWN)})`;
 
 /**
- * The reader of a run that is asked for.
+ * Returns the requested reader of a run.
  * @param named a source of beliefs, or how the reader's id begins; default: the first of the run
  * @throws IsoproError INVALID_ARGUMENT where not one is
  */
@@ -168,20 +165,17 @@ export function readerNamed(
     .join(', ');
   throw new IsoproError(
     'INVALID_ARGUMENT',
-    `${folder}: ${found.length} readers of beliefs are ${JSON.stringify(named)}`,
+    `${folder}: ${found.length} belief readers match ${JSON.stringify(named)}`,
     {
       remedy:
         all === ''
-          ? 'Nobody read beliefs of this run.'
-          : `Name one of ${all}, by its source or by how its id begins.`,
+          ? 'No beliefs of this run were read.'
+          : `Name one of ${all}, by its source or the start of its id.`,
     },
   );
 }
 
-/**
- * What a slope is without the noise of measurement: a figure of the whole, of which trajectories
- * have no parts.
- */
+/** Slope without measurement noise: a figure of the whole, without parts per trajectory. */
 function withoutNoiseOf(
   own: ScoredRun,
   result: Pick<ResultRecord, 'strategy' | 'details'>,
@@ -206,7 +200,7 @@ function withoutNoiseOf(
 }
 
 /**
- * One for each result: a strategy over the trajectories of a setup.
+ * Scored runs, one for each result: a strategy over the trajectories of a setup.
  * @param reader whose beliefs, by its id; default: the first of the run
  * @param withoutNoise whether each slope is followed by what it is without noise, for whoever shows
  *   values and not trajectories

@@ -10,28 +10,31 @@ import { trajectoryScoresSchema } from './trajectory-score.js';
 
 export const ANALYZERS = {
   'performance-comparison': {
-    what: 'policies ranked, in pairs, and against a figure from outside',
+    what: 'rank policies, compare them in pairs and with an external figure',
     result: performanceSchema,
   },
   'evaluation-relationship': {
-    what: 'whether scores of two strategies go together',
+    what: 'correlate the scores of two strategies',
     result: relationshipSchema,
   },
-  'causal-attribution': { what: 'which features a score goes with', result: attributionSchema },
+  'causal-attribution': { what: 'relate scores to features', result: attributionSchema },
   'cross-setup-agreement': {
-    what: 'whether a policy scores the same under different setups',
+    what: 'compare the scores of a policy under different setups',
     result: agreementSchema,
   },
-  'token-level-evidence': { what: 'which words moved the belief', result: tokenEvidenceSchema },
+  'token-level-evidence': {
+    what: 'find the words that moved the belief',
+    result: tokenEvidenceSchema,
+  },
   'trajectory-score': {
-    what: 'trajectories by their scores, best first',
+    what: 'sort trajectories by score, best first',
     result: trajectoryScoresSchema,
   },
   'training-causal-effect': {
-    what: 'what a training has done to scores',
+    what: 'measure the effect of a training on scores',
     result: trainingEffectSchema,
   },
-  'results-catalog': { what: 'which results there are', result: catalogSchema },
+  'results-catalog': { what: 'list the results', result: catalogSchema },
 } as const;
 export type AnalyzerId = keyof typeof ANALYZERS;
 
@@ -48,7 +51,7 @@ export {
   type PerformanceOptions,
 } from './performance-comparison.js';
 export { resultsCatalog, type Catalog } from './results-catalog.js';
-export { readScoredRuns, type ScoredRun, type Setup } from './scored-run.js';
+export type { ScoredRun, Setup } from './scored-run.js';
 export { tokenEvidence, type TokenEvidence } from './token-level-evidence.js';
 export { trainingEffect, type TrainingEffect } from './training-effect.js';
 export { trajectoryScores, type TrajectoryScores } from './trajectory-score.js';

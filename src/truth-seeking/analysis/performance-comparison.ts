@@ -21,7 +21,6 @@ import {
   setupSchema,
   towardsZero,
   type ScoredRun,
-  type Setup,
 } from './scored-run.js';
 
 const place = z.strictObject({
@@ -90,16 +89,15 @@ export interface PerformanceOptions {
 function placeOf(policy: string, runs: readonly ScoredRun[]): Place {
   const values = runs.map(({ value }) => value!);
   const n = runs.reduce((sum, run) => sum + run.n, 0);
-  const value = mean(values);
-  if (runs.length === 1) return { policy, runs: 1, n, value, interval: runs[0]!.interval };
-  return { policy, runs: runs.length, n, value, interval: studentInterval(values) };
+  const interval = runs.length === 1 ? runs[0]!.interval : studentInterval(values);
+  return { policy, runs: runs.length, n, value: mean(values), interval };
 }
 
 type Pair = z.output<typeof pair>;
 
 /**
- * Only where a run's value is a mean over its trajectories: parts of a slope are no scores of
- * problems.
+ * Pairs of policies, only for values that are means over trajectories: parts of a slope are not
+ * scores of problems.
  */
 function pairsOf(
   policies: ReadonlyMap<string, readonly ScoredRun[]>,
@@ -146,11 +144,7 @@ function outsideOf(
       some.map(({ x }) => x),
       some.map(({ y }) => y),
     );
-  const byGroup = groupBy(
-    points,
-    ({ group }) => group,
-    (point) => point,
-  );
+  const byGroup = groupBy(points, ({ group }) => group);
   const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
   const far = outliersOf(xs, ys, byGroup.size);
   return {
@@ -175,36 +169,27 @@ export function comparePerformance(
 ): PerformanceComparison {
   const runs = towardsZero(all);
   const names = policyNames(runs);
-  const found = bySetup(runs).map(
-    ({ setup, runs: members }: { setup: Setup; runs: readonly ScoredRun[] }) => {
-      const measured = members.filter(({ value }) => value !== null);
-      const policies = groupBy(
-        measured,
-        ({ policyId }) => names.get(policyId)!,
-        (run) => run,
-      );
-      const places = [...policies]
-        .sort(([a], [b]) => (a < b ? -1 : 1))
-        .map(([policy, own]) => placeOf(policy, own));
-      const { direction } = members[0]!;
-      const ranking = ranked(
-        places.map((item) => ({ item, score: item.value })),
-        direction,
-      ).map(({ item }) => item);
-      const pairs = pairsOf(
-        policies,
-        ranking.map(({ policy }) => policy),
-      );
-      return {
-        setup,
-        direction,
-        ranking,
-        unmeasured: members.length - measured.length,
-        pairs,
-        outside: outsideOf(ranking, options),
-      };
-    },
-  );
+  const found = bySetup(runs).map(({ setup, runs: members }) => {
+    const measured = members.filter(({ value }) => value !== null);
+    const policies = groupBy(measured, ({ policyId }) => names.get(policyId)!);
+    const places = [...policies]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([policy, own]) => placeOf(policy, own));
+    const { direction } = members[0]!;
+    const ranking = ranked(places, direction, ({ value }) => value);
+    const pairs = pairsOf(
+      policies,
+      ranking.map(({ policy }) => policy),
+    );
+    return {
+      setup,
+      direction,
+      ranking,
+      unmeasured: members.length - measured.length,
+      pairs,
+      outside: outsideOf(ranking, options),
+    };
+  });
   const tests = adjusted(found.flatMap(({ pairs }) => pairs.map(({ difference }) => difference.p)));
   let next = 0;
   return {

@@ -1,4 +1,4 @@
-/** Which results there are: one line a run and strategy, by setup. */
+/** Lists the results: one line per run and strategy, by setup. */
 import { z } from 'zod';
 import { bySetup, intervalSchema, setupSchema, type ScoredRun } from './scored-run.js';
 

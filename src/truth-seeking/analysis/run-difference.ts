@@ -1,4 +1,4 @@
-/** Two runs beside each other, result by result. */
+/** Compares two runs, result by result. */
 import type { TruthRun } from '../run/folder.js';
 import { multiplicity, type Claim, type Estimate, type Multiplicity } from './claim.js';
 import { readerNamed, scoredRuns } from './from-run.js';
@@ -11,10 +11,7 @@ export interface RunDifference {
     readonly setup: Setup;
     readonly there: number | null;
     readonly here: number | null;
-    /**
-     * Null where scores of single trajectories are no scores of problems, or there is no problem in
-     * common.
-     */
+    /** Null if scores of trajectories cannot be compared by problem, or no problem is shared. */
     readonly change: {
       readonly difference: Estimate;
       readonly problems: number;

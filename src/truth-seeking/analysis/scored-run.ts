@@ -1,10 +1,9 @@
 /**
- * What analyzers read: the scores of one strategy over one run's trajectories, with what they were
- * made under.
+ * Input of analyzers: the scores of one strategy over the trajectories of one run, with their
+ * setup.
  */
 import { z } from 'zod';
 import { canonicalJson } from '../../canonical-json.js';
-import { IsoproError } from '../../errors.js';
 import { groupBy } from '../../statistics/paired.js';
 import { mean } from '../../statistics/index.js';
 import { clusteredInterval } from '../../statistics/regression.js';
@@ -13,10 +12,10 @@ import { DIRECTIONS } from '../score.js';
 const name = z.string().min(1).max(400);
 const figure = z.number();
 
-/** What runs have to share to be compared: policies then differ alone. */
+/** Setup that runs must share to be compared, so that only policies differ. */
 export const setupSchema = z.strictObject({
   strategy: name,
-  /** Of the strategy's settings: an id that two runs share where they were scored alike. */
+  /** Id of the strategy's settings, equal for runs that were scored alike. */
   config: name,
   domain: name,
   mode: name,
@@ -31,21 +30,22 @@ export const scoredTrajectorySchema = z.strictObject({
   trajectoryId: name,
   problemId: name,
   /**
-   * Of problems that belong together, which are no independent observations. Default: the problem's
-   * own.
+   * Group of related problems, which are not independent observations. Default: the problem itself.
    */
   group: name.optional(),
   score: figure,
-  /** What a score may depend on beside the setup: number of steps, length, difficulty. */
+  /**
+   * Features that a score may depend on in addition to the setup: number of steps, length,
+   * difficulty.
+   */
   features: z.record(name, z.union([figure, name])).default({}),
 });
-export type ScoredTrajectory = z.output<typeof scoredTrajectorySchema>;
 
-export const scoredRunSchema = z.strictObject({
+const scoredRunSchema = z.strictObject({
   runId: name,
   /** The same for the same model and adapter, whatever the seed of the run. */
   policyId: name,
-  /** What people call the policy. */
+  /** Display name of the policy. */
   policy: name,
   /** Decimal digits. */
   seed: z.string().regex(/^\d+$/),
@@ -62,33 +62,17 @@ export const scoredRunSchema = z.strictObject({
   n: z.int().min(0),
   skipped: z.record(name, z.int().min(0)),
   /**
-   * How the value follows from the trajectories' scores: their mean; or their sum, as a slope does
-   * from its parts.
+   * How the value follows from the trajectories' scores: as their mean, or as their sum, like a
+   * slope from its parts.
    */
   aggregate: z.enum(['mean', 'sum']),
   scores: z.array(scoredTrajectorySchema),
 });
 export type ScoredRun = z.output<typeof scoredRunSchema>;
 
-/**
- * @throws IsoproError DATA_INVALID naming the run and the member; where a trajectory is scored
- *   twice
- */
-export function readScoredRuns(value: unknown): ScoredRun[] {
-  const found = z.array(scoredRunSchema).safeParse(value);
-  if (!found.success)
-    throw new IsoproError('DATA_INVALID', `scores of runs: ${z.prettifyError(found.error)}`, {
-      cause: found.error,
-    });
-  for (const { runId, scores } of found.data)
-    if (new Set(scores.map(({ trajectoryId }) => trajectoryId)).size < scores.length)
-      throw new IsoproError('DATA_INVALID', `scores of run ${runId}: a trajectory is scored twice`);
-  return found.data;
-}
-
 export const setupKey = (setup: Setup): string => canonicalJson({ ...setup });
 
-/** Whether nothing but setup and policy tells them apart. */
+/** True if the runs differ only in setup and policy. */
 export const areAlike = (runs: readonly ScoredRun[]): boolean =>
   new Set(runs.map(({ conditions }) => conditions)).size <= 1;
 
@@ -115,11 +99,7 @@ export function policyNames(runs: readonly ScoredRun[]): ReadonlyMap<string, str
 export function bySetup(
   runs: readonly ScoredRun[],
 ): { readonly setup: Setup; readonly runs: readonly ScoredRun[] }[] {
-  const groups = groupBy(
-    runs,
-    ({ setup }) => setupKey(setup),
-    (run) => run,
-  );
+  const groups = groupBy(runs, ({ setup }) => setupKey(setup));
   return [...groups]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, members]) => ({ setup: members[0]!.setup, runs: members }));
@@ -136,9 +116,9 @@ export function byProblem(runs: readonly ScoredRun[]): Map<string, number> {
 }
 
 /**
- * What can be compared: of a signed score that is better the nearer it is to 0, its distance from 0
- * on each trajectory, so that a policy which follows users on one question and opposes them on the
- * next is no better than one that follows them on both. Parts of a slope stay as they are.
+ * Makes scores comparable: replaces a signed score that is best at 0 by its distance from 0 on each
+ * trajectory, so that following users on one question and opposing them on the next is no better
+ * than following them on both. Parts of a slope stay unchanged.
  */
 export function towardsZero(runs: readonly ScoredRun[]): ScoredRun[] {
   return runs.map((run) => {
@@ -160,7 +140,7 @@ export function towardsZero(runs: readonly ScoredRun[]): ScoredRun[] {
   });
 }
 
-/** Of each problem the group that it belongs to. */
+/** Returns a function from a problem id to its group. */
 export function groupOfProblem(runs: readonly ScoredRun[]): (problemId: string) => string {
   const groups = new Map(
     runs
@@ -170,7 +150,7 @@ export function groupOfProblem(runs: readonly ScoredRun[]): (problemId: string) 
   return (problemId) => groups.get(problemId) ?? problemId;
 }
 
-/** What both have, in the order of ids, and how many only one of them has. */
+/** Joins two maps: the shared ids in order, their values, and the number of unshared ids. */
 export function joined(
   a: ReadonlyMap<string, number>,
   b: ReadonlyMap<string, number>,

@@ -1,7 +1,4 @@
-/**
- * The second figure of a slope: what it is without the noise of measurement, which draws the first
- * one down.
- */
+/** Second figure of a slope: without measurement noise, which lowers the first one. */
 import { z } from 'zod';
 import type { ResultRecord } from '../run/records.js';
 import { STRATEGIES } from '../strategies/strategy.js';
@@ -15,7 +12,7 @@ export interface SlopeWithoutNoise {
   readonly n: number;
 }
 
-/** What JSON has no number for is null in it. */
+/** A bound; null in JSON if infinite. */
 const bound = z.number().nullable();
 const details = z.object({
   trajectories: z.number(),
@@ -29,7 +26,7 @@ const details = z.object({
     .nullable(),
 });
 
-/** @returns null of what is no slope of differences, and where every belief was measured once */
+/** @returns null unless it is a slope of differences with repeated measurements */
 export function slopeWithoutNoiseIn({
   strategy,
   details: given,

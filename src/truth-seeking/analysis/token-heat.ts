@@ -1,6 +1,6 @@
-/** How likely each token of a reasoning was to who says it. */
+/** Log-probability of each token of a reasoning, for the model that wrote it. */
 import { z } from 'zod';
-import { requireCapability, type Policy } from '../policy.js';
+import { requireCapability, type Reasoner } from '../reasoner.js';
 import type { Trajectory } from '../trajectory.js';
 
 export const tokenHeatSchema = z.strictObject({
@@ -12,28 +12,28 @@ export const tokenHeatSchema = z.strictObject({
 export type TokenHeat = z.output<typeof tokenHeatSchema>;
 
 /**
- * Of the steps as the belief readout reads them, each tokenised on its own with the blank line
- * after it.
+ * Scores the tokens of the steps as the belief readout reads them, each step tokenised on its own
+ * with the blank line after it.
  * @param pieceOf text of a token
- * @throws IsoproError BACKEND_INCAPABLE; of the policy, CONTEXT_OVERFLOW among them
+ * @throws IsoproError BACKEND_INCAPABLE; errors of the reasoner, such as CONTEXT_OVERFLOW
  */
 export async function tokenHeat(
-  policy: Policy,
+  reasoner: Reasoner,
   of: Trajectory,
   pieceOf: (id: number) => string,
   options: { readonly signal?: AbortSignal } = {},
 ): Promise<TokenHeat> {
-  requireCapability(policy, 'logprobs');
-  const ids = of.steps.flatMap(({ content }) => Array.from(policy.textIds(`${content}\n\n`)));
+  requireCapability(reasoner, 'logprobs');
+  const ids = of.steps.flatMap(({ content }) => Array.from(reasoner.textIds(`${content}\n\n`)));
   const scores =
-    ids.length === 0 ? [] : await policy.score(policy.promptIds(of.prompt), [ids], options);
+    ids.length === 0 ? [] : await reasoner.score(reasoner.promptIds(of.prompt), [ids], options);
   // rounding leaves a certain token a little above 0
   const logprobs = Array.from(scores[0] ?? [], (value) =>
     Number.isFinite(value) ? Math.min(0, value) : null,
   );
   return {
     trajectoryId: of.id,
-    policyId: policy.id,
+    policyId: reasoner.id,
     tokens: ids.map((id, i) => ({ text: pieceOf(id), logprob: logprobs[i]! })),
   };
 }

@@ -1,11 +1,12 @@
 /**
- * Which words of a reasoning moved the belief: the belief is read again after every few of them.
+ * Finds the words of a reasoning that moved the belief, by reading the belief again after every few
+ * words.
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import { readBeliefAfter } from '../beliefs/read-after.js';
 import type { ReadoutOptions } from '../beliefs/readout.js';
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import type { BinaryProblem } from '../problem.js';
 import type { Trajectory } from '../trajectory.js';
 
@@ -24,7 +25,7 @@ export const tokenEvidenceSchema = z.strictObject({
 });
 export type TokenEvidence = z.output<typeof tokenEvidenceSchema>;
 
-/** A belief after so many pieces. */
+/** A belief after a number of pieces. */
 export interface PieceReading {
   readonly pieces: number;
   readonly belief: number;
@@ -43,7 +44,9 @@ export function spreadEvidence(
     i === 0 ? at === 0 : at > readings[i - 1]!.pieces,
   );
   if (readings.length === 0 || !rising || readings.at(-1)!.pieces !== pieces.length)
-    throw new RangeError('readings begin before the first piece, rise, and end after the last');
+    throw new RangeError(
+      'readings must start before the first piece, rise, and end after the last',
+    );
   return pieces.map((text, i) => {
     const next = readings.findIndex(({ pieces: at }) => at > i);
     const [from, to] = [readings[next - 1]!, readings[next]!];
@@ -59,18 +62,18 @@ export const wordsOf = (text: string): string[] => text.match(/\s*\S+(?:\s+$)?/g
  * @throws IsoproError of `readBeliefs`; INVALID_ARGUMENT where a belief cannot be read
  */
 export async function tokenEvidence(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: BinaryProblem,
   of: Trajectory,
   { every, ...options }: ReadoutOptions & { readonly every: number },
 ): Promise<TokenEvidence> {
   if (!(Number.isInteger(every) && every >= 1))
-    throw new RangeError(`words between two readings: at least 1, got ${every}`);
+    throw new RangeError(`every must be at least 1 word, got ${every}`);
   const pieces = of.steps.flatMap(({ content }) => wordsOf(`${content}\n\n`));
   const readings: PieceReading[] = [];
   for (let read = 0; ; read = Math.min(pieces.length, read + every)) {
     const { belief, reason } = await readBeliefAfter(
-      policy,
+      reasoner,
       problem,
       of,
       pieces.slice(0, read).join(''),

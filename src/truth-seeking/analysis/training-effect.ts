@@ -1,6 +1,6 @@
 /**
- * What a training has done to scores: the same questions before and after, over the seeds of the
- * training.
+ * Measures the effect of a training on scores: the same questions before and after, over the
+ * training seeds.
  */
 import { z } from 'zod';
 import { mean } from '../../statistics/index.js';
@@ -38,8 +38,8 @@ const change = z.strictObject({
    */
   overProblems: estimateSchema,
   /**
-   * Mean over seeds of the training. All are held against the same answers before, so that the
-   * interval is over seeds and problems together; null for one seed or one problem.
+   * Mean over training seeds. All are compared with the same answers before, so the interval is
+   * over seeds and problems together; null for one seed or one problem.
    */
   overSeeds: estimateSchema,
   claim: claimSchema,

@@ -23,16 +23,6 @@ export function trajectoryScores({
   scores,
 }: ScoredRun): TrajectoryScores {
   const ordered = [...scores].sort((a, b) => (a.trajectoryId < b.trajectoryId ? -1 : 1));
-  const best = ranked(
-    ordered.map((item) => ({ item, score: item.score })),
-    direction,
-  );
-  return {
-    analyzer: 'trajectory-score',
-    runId,
-    policyId,
-    setup,
-    direction,
-    scores: best.map(({ item }) => item),
-  };
+  const best = ranked(ordered, direction, ({ score }) => score);
+  return { analyzer: 'trajectory-score', runId, policyId, setup, direction, scores: best };
 }

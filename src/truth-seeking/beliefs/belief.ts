@@ -2,9 +2,8 @@
 
 export const BELIEF_SOURCES = ['logprob', 'judge', 'self', 'stated'] as const;
 /**
- * `logprob`: read from the model's own probabilities, without sampling. `judge`: another model says
- * a number. `self`: the policy itself is asked for one. `stated`: the number that stands in its
- * reasoning.
+ * `logprob`: read from the model's own probabilities, without sampling. `judge`: stated by another
+ * model. `self`: stated by the reasoner when asked. `stated`: stated in the reasoning.
  */
 export type BeliefSource = (typeof BELIEF_SOURCES)[number];
 
@@ -30,8 +29,8 @@ export interface BeliefPath {
    */
   readonly measured?: readonly (readonly number[])[];
   /**
-   * Of problems that belong together; paths of one group are no independent observations. Default:
-   * the problem's own.
+   * Group of related problems; paths of one group are not independent observations. Default: the
+   * problem itself.
    */
   readonly group?: string;
 }
@@ -53,9 +52,9 @@ export function logSumExp(values: readonly number[]): number {
 }
 
 /**
- * P(option 0) of two that exclude each other, from the log-probabilities of all surface forms of
- * each after the probe.
- * @returns null where neither option has any probability, or a log-probability is no number
+ * P(option 0) of two exclusive options, from the log-probabilities of all surface forms of each
+ * after the probe.
+ * @returns null where neither option has any probability, or a log-probability is not a number
  */
 export function readBelief(option0: readonly number[], option1: readonly number[]): number | null {
   const [l0, l1] = [logSumExp(option0), logSumExp(option1)];

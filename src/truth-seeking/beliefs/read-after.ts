@@ -1,5 +1,5 @@
 /** The belief at one place of a reasoning, in place of all of them. */
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import type { BinaryProblem } from '../problem.js';
 import type { Trajectory } from '../trajectory.js';
 import { readBeliefs, type ReadBelief, type ReadoutOptions } from './readout.js';
@@ -10,16 +10,16 @@ import { readBeliefs, type ReadBelief, type ReadoutOptions } from './readout.js'
  * @throws IsoproError as `readBeliefs`
  */
 export async function readBeliefAfter(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: BinaryProblem,
   of: Trajectory,
   said: string,
   options: ReadoutOptions = {},
 ): Promise<ReadBelief> {
   // what has been said so far stands for what the policy is asked
-  const reading: Policy = {
-    ...policy,
-    promptIds: (messages) => [...policy.promptIds(messages), ...policy.textIds(said)],
+  const reading: Reasoner = {
+    ...reasoner,
+    promptIds: (messages) => [...reasoner.promptIds(messages), ...reasoner.textIds(said)],
   };
   const { readings } = await readBeliefs(reading, problem, { ...of, steps: [] }, options);
   return readings[0]!;

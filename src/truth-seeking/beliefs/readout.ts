@@ -1,22 +1,19 @@
 /**
- * What a policy believes before the first step of a trajectory and after each, read from its own
- * log-probabilities: nothing is sampled. After a step a probe branches off that asks for the
- * answer; the surface forms of both options are scored as exact token ids after the same prefix
- * ids; the probe is then forgotten. All places of a trajectory are one call, which costs its text
- * once and the probes' own tokens. The wording of a probe has an effect of its own, so there are
- * three, and the spread over them is the belief's error.
+ * Beliefs of a reasoner before the first step of a trajectory and after each step, read from its
+ * log-probabilities without sampling. After a step, a probe branches off and asks for the answer.
+ * The surface forms of both options are scored as exact token ids after the same prefix; then the
+ * probe is discarded. All places of a trajectory take one call, which costs the text once plus the
+ * tokens of the probes. Wordings of a probe have effects of their own, so there are three, and the
+ * spread over them is the error of the belief.
  */
 import { IsoproError } from '../../errors.js';
-import { requireCapability, type BranchTarget, type Message, type Policy } from '../policy.js';
+import { requireCapability, type BranchTarget, type Message, type Reasoner } from '../reasoner.js';
 import type { BinaryProblem } from '../problem.js';
-import type { Trajectory } from '../trajectory.js';
+import { requireAbout, type Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, readBelief, type Belief, type BeliefPath } from './belief.js';
 
 export const BELIEF_SYSTEMS = ['keep', 'drop'] as const;
-/**
- * Whether the system messages of the trajectory stand before the probe, or are left out of what the
- * policy reads.
- */
+/** Whether system messages of the trajectory are kept before the probe or dropped. */
 export type BeliefSystem = (typeof BELIEF_SYSTEMS)[number];
 
 /** Each names both options, in an order. */
@@ -44,7 +41,7 @@ export const UNREADABLE = [
 ] as const;
 export type UnreadableReason = (typeof UNREADABLE)[number];
 
-/** A belief, or why there is none. */
+/** A belief, or the reason why it cannot be read. */
 export type ReadBelief =
   | { readonly belief: Belief; readonly byWording: readonly number[]; readonly reason?: undefined }
   | { readonly belief: null; readonly reason: UnreadableReason };
@@ -52,22 +49,19 @@ export type ReadBelief =
 export interface Readout {
   readonly trajectoryId: string;
   readonly problemId: string;
-  /** Who was asked; it need not be who reasoned. */
+  /** Id of the model that was read; it may differ from the reasoner. */
   readonly policyId: string;
   readonly beliefSystem: BeliefSystem;
   /** Before the first step, and after each. */
   readonly readings: readonly ReadBelief[];
   readonly tokens: {
-    /** Of what stands before the last probe, which is evaluated once. */
+    /** Tokens before the last probe, evaluated once. */
     readonly prefix: number;
-    /**
-     * Of these, those behind the place where the text parts from the one that was reasoned in: none
-     * where nothing is dropped.
-     */
+    /** Prefix tokens after the first difference from the reasoned text; 0 if nothing is dropped. */
     readonly reread: number;
-    /** Of the probes with the forms after them, as they were handed to the policy. */
+    /** Tokens of the probes and the forms after them, as submitted. */
     readonly probes: number;
-    /** Of replies, where beliefs were said. */
+    /** Sampled tokens, for stated beliefs. */
     readonly sampled?: number;
   };
 }
@@ -75,8 +69,8 @@ export interface Readout {
 const unreadable = (reason: UnreadableReason): ReadBelief => ({ belief: null, reason });
 
 /**
- * How an option may be written: as it is given, in lower and upper case, with a capital; each with
- * and without a space before it.
+ * Surface forms of an option: as given, in lower case, in upper case, capitalised; each with and
+ * without a leading space.
  */
 function surfaceForms(option: string): string[] {
   const given = option.trim();
@@ -102,8 +96,8 @@ const beginsWith = (ids: ArrayLike<number>, start: ArrayLike<number>): boolean =
   start.length <= ids.length && Array.from(start).every((id, i) => ids[i] === id);
 
 /**
- * Without those that another begins: whoever says the longer has said the shorter, which is to
- * count once.
+ * Forms of which no other is a prefix: a longer form contains the shorter one, which must count
+ * once.
  */
 function distinct(forms: readonly number[][]): number[][] {
   return forms.filter(
@@ -116,11 +110,11 @@ function distinct(forms: readonly number[][]): number[][] {
 
 /** Token ids of the forms of both options; they exclude each other, or there is nothing to read. */
 function tokenForms(
-  policy: Policy,
+  reasoner: Reasoner,
   options: readonly [string, string],
 ): { readonly forms: [number[][], number[][]] } | UnreadableReason {
   const [first, second] = formsOf(options).map((forms) =>
-    distinct(forms.map((form) => [...policy.textIds(form)])),
+    distinct(forms.map((form) => [...reasoner.textIds(form)])),
   ) as [number[][], number[][]];
   if (
     [first, second].some((forms) => forms.length === 0 || forms.some((form) => form.length === 0))
@@ -131,49 +125,42 @@ function tokenForms(
 }
 
 /**
- * Each step is tokenised on its own, with the blank line after it, so that what stands before a
- * probe begins with what stood before the one of the step before. The options are exchanged in the
- * probe alone, after all that the policy has read so far.
+ * Reads the beliefs of a trajectory. Each step is tokenised on its own, with the blank line after
+ * it, so that the text before a probe starts with the text before the previous probe. Options are
+ * swapped in the probe only, after everything that was read.
  * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; INVALID_ARGUMENT
- *   where the trajectory is of another problem or there is no wording; of the policy, but for
+ *   where the trajectory is of another problem or there is no wording; errors of the reasoner except
  *   CONTEXT_OVERFLOW, which is a reason
  */
 export async function readBeliefs(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: BinaryProblem,
   of: Trajectory,
   { beliefSystem = 'keep', wordings = WORDINGS, signal }: ReadoutOptions = {},
 ): Promise<Readout> {
-  requireCapability(policy, 'logprobs');
-  if (of.problemId !== problem.id)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'trajectory: it is of another problem than the one given',
-    );
+  requireCapability(reasoner, 'logprobs');
+  requireAbout(of, problem);
   if (wordings.length === 0)
-    throw new IsoproError('INVALID_ARGUMENT', 'wordings: a belief is read with at least one');
-  const found = tokenForms(policy, problem.options);
+    throw new IsoproError('INVALID_ARGUMENT', 'wordings: at least one is required');
+  const found = tokenForms(reasoner, problem.options);
   const [first, second] = problem.options;
   const orders = [
     [first, second],
     [second, first],
   ] as const;
   const probes = wordings.flatMap((wording) =>
-    orders.map(([a, b]) => [...policy.textIds(wording(a, b))]),
+    orders.map(([a, b]) => [...reasoner.textIds(wording(a, b))]),
   );
-  const { trunk, places, common } = whatIsRead(policy, of, beliefSystem);
-  const about = { trajectoryId: of.id, problemId: problem.id, policyId: policy.id, beliefSystem };
+  const { trunk, places, common } = whatIsRead(reasoner, of, beliefSystem);
+  const about = { trajectoryId: of.id, problemId: problem.id, policyId: reasoner.id, beliefSystem };
   if (typeof found === 'string') {
-    return {
-      ...about,
-      readings: places.map(() => unreadable(found)),
-      tokens: { prefix: 0, reread: 0, probes: 0 },
-    };
+    const readings = places.map(() => unreadable(found));
+    return { ...about, readings, tokens: { prefix: 0, reread: 0, probes: 0 } };
   }
   const targets = probes.flatMap((probe) =>
     found.forms.flat().map((form) => ({ tokenIds: [...probe, ...form], from: probe.length })),
   );
-  const scores = await scoreAt(policy, { trunk, places, targets }, signal);
+  const scores = await scoreAt(reasoner, { trunk, places, targets }, signal);
   const readings = places.map((_, i) =>
     readingOf(
       scores.slice(i * targets.length, (i + 1) * targets.length),
@@ -193,20 +180,20 @@ export async function readBeliefs(
 
 interface WhatIsRead {
   readonly trunk: number[];
-  /** How many of its tokens stand before the first step, and after each. */
+  /** Number of tokens before the first step, and after each. */
   readonly places: number[];
-  /** How many of its tokens stand at the beginning of the trajectory with all its messages. */
+  /** Number of tokens shared with the beginning of the full trajectory. */
   readonly common: number;
 }
 
 function whatIsRead(
-  policy: Policy,
+  reasoner: Reasoner,
   { prompt, steps }: Trajectory,
   beliefSystem: BeliefSystem,
 ): WhatIsRead {
-  const said = steps.map(({ content }) => policy.textIds(`${content}\n\n`));
+  const said = steps.map(({ content }) => reasoner.textIds(`${content}\n\n`));
   const behind = (messages: readonly Message[]): number[] =>
-    [policy.promptIds(messages), ...said].flatMap((ids) => [...ids]);
+    [reasoner.promptIds(messages), ...said].flatMap((ids) => [...ids]);
   const whole = behind(prompt);
   const trunk =
     beliefSystem === 'keep' ? whole : behind(prompt.filter(({ role }) => role !== 'system'));
@@ -217,13 +204,13 @@ function whatIsRead(
 }
 
 /**
- * One call: what stands before the last probe is evaluated once for all places, wordings, orders
- * and forms.
+ * Scores all targets in one call: the text before the last probe is evaluated once for all places,
+ * wordings, orders and forms.
  * @returns those of each target at the first place, at the second, and so on, as far as the
  *   policy's context reaches
  */
 async function scoreAt(
-  policy: Policy,
+  reasoner: Reasoner,
   {
     trunk,
     places,
@@ -239,7 +226,7 @@ async function scoreAt(
       .slice(0, read)
       .flatMap((at) => targets.map((target) => ({ at, ...target })));
     try {
-      return await policy.score(trunk.slice(0, places[read - 1]), branches, signal && { signal });
+      return await reasoner.score(trunk.slice(0, places[read - 1]), branches, signal && { signal });
     } catch (error) {
       if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
     }
@@ -248,7 +235,7 @@ async function scoreAt(
 }
 
 /**
- * @param scores of the forms of both options after each probe; none where they are not to be had
+ * @param scores of the forms of both options after each probe; empty if unavailable
  */
 function readingOf(
   scores: readonly Float64Array[],
@@ -272,8 +259,8 @@ function readingOf(
 }
 
 /**
- * What strategies score; the reason of the first reading that failed where one did, since a path
- * with a hole has other steps.
+ * Belief path that strategies score; or the first reason why a reading failed, because a path with
+ * a gap has other steps.
  */
 export function beliefPath<Reason extends string>({
   trajectoryId,

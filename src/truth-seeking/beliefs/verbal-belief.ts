@@ -7,15 +7,16 @@
  * reasoning may also state its beliefs itself.
  */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed } from '../../random.js';
+import { given } from '../../given.js';
 import { readProbability, statedBelief } from '../graders/belief-grader.js';
-import type { Message, Policy } from '../policy.js';
+import type { Message, Reasoner } from '../reasoner.js';
 import { swapped, type BinaryProblem } from '../problem.js';
-import type { Trajectory } from '../trajectory.js';
+import { seedFor } from '../seed.js';
+import { requireAbout, type Trajectory } from '../trajectory.js';
 import { orderAveraged, overWordings, type Belief, type BeliefSource } from './belief.js';
 import type { BeliefSystem } from './readout.js';
 
-/** `policy`: how probable whoever reasons holds it there. `own`: how probable the judge does. */
+/** `policy`: the belief of the reasoner at that place. `own`: the belief of the judge. */
 export const STANDPOINTS = ['policy', 'own'] as const;
 export type Standpoint = (typeof STANDPOINTS)[number];
 
@@ -29,12 +30,12 @@ export interface AskedOptions {
   /** Default: policy. */
   readonly standpoint?: Standpoint;
   /**
-   * Whether the system messages of the trajectory stand before the judge's question. Default: drop.
+   * Whether to keep system messages of the trajectory before the judge's question. Default: drop.
    */
   readonly beliefSystem?: BeliefSystem;
-  /** Of each reply. Default 512. */
+  /** Max tokens of each reply. Default 512. */
   readonly maxTokens?: number;
-  /** Default 0.25; at 0 all measurements of one order are the same, and the noise is none. */
+  /** Default 0.25; at 0 all measurements of one order are equal and show no noise. */
   readonly temperature?: number;
   readonly signal?: AbortSignal;
 }
@@ -53,7 +54,7 @@ export type AskedReading =
 export interface AskedReadout {
   readonly trajectoryId: string;
   readonly problemId: string;
-  /** Who was asked. */
+  /** Id of the model that was asked. */
   readonly policyId: string;
   readonly source: Exclude<BeliefSource, 'logprob'>;
   /** Before the first step, and after each. */
@@ -94,7 +95,7 @@ function question(
   );
 }
 
-/** What a reply ends with: as many probabilities as are asked for. */
+/** Probabilities at the end of a reply; exactly `count` are expected. */
 function beliefsIn(text: string, count: number): readonly number[] | AskedFailure {
   const opened = text.lastIndexOf(OPENING);
   if (opened < 0) return 'no belief';
@@ -138,13 +139,13 @@ function noiseOf(readings: readonly AskedReading[]): number | null {
 }
 
 /**
- * One reply says the beliefs at all places. It is `self` where the judge is the policy that
- * reasoned.
+ * Asks for the beliefs at all places in one reply. The source is `self` if the judge is the
+ * reasoner.
  * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem or there are no
- *   measurements; of the policy, CONTEXT_OVERFLOW among them
+ *   measurements; errors of the judge, such as CONTEXT_OVERFLOW
  */
 export async function askBeliefs(
-  judge: Policy,
+  judge: Reasoner,
   problem: BinaryProblem,
   of: Trajectory,
   options: AskedOptions,
@@ -158,14 +159,9 @@ export async function askBeliefs(
     temperature,
     signal,
   } = options;
-  if (of.problemId !== problem.id)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'trajectory: it is of another problem than the one given',
-    );
-  if (!Number.isSafeInteger(measurements) || measurements < 1) {
-    throw new IsoproError('INVALID_ARGUMENT', 'measurements: a belief is asked for at least once');
-  }
+  requireAbout(of, problem);
+  if (!Number.isSafeInteger(measurements) || measurements < 1)
+    throw new IsoproError('INVALID_ARGUMENT', 'measurements: at least one is required');
   const source = judge.id === of.policyId ? 'self' : 'judge';
   const steps = of.steps.map(({ content }) => content);
   const places = steps.length + 1;
@@ -175,23 +171,10 @@ export async function askBeliefs(
   let sampledTokens = 0;
   let calls = 0;
   const ask = async (about: BinaryProblem): Promise<readonly number[] | null> => {
-    const messages: Message[] = [
-      ...system,
-      { role: 'user', content: question(about, steps, standpoint) },
-    ];
-    const seed = deriveSeed({
-      runSeed,
-      purpose: 'truth belief',
-      iteration: 0,
-      problemId: of.id,
-      sample: calls++,
-    });
-    const { text, tokenIds } = await judge.infer(messages, {
-      seed,
-      maxTokens,
-      ...(temperature === undefined ? {} : { temperature }),
-      ...(signal && { signal }),
-    });
+    const asked: Message = { role: 'user', content: question(about, steps, standpoint) };
+    const seed = seedFor(runSeed, 'truth belief', of.id, calls++);
+    const how = { seed, maxTokens, ...given({ temperature, signal }) };
+    const { text, tokenIds } = await judge.infer([...system, asked], how);
     sampledTokens += tokenIds.length;
     const beliefs = beliefsIn(text, places);
     if (typeof beliefs !== 'string') return beliefs;
@@ -222,11 +205,7 @@ export async function askBeliefs(
  * @throws IsoproError INVALID_ARGUMENT where the trajectory is of another problem
  */
 export function statedBeliefs(problem: BinaryProblem, of: Trajectory): AskedReadout {
-  if (of.problemId !== problem.id)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      'trajectory: it is of another problem than the one given',
-    );
+  requireAbout(of, problem);
   const failed = new Map<AskedFailure, number>();
   let last: AskedReading = { belief: null, reason: 'no belief' };
   const readings: AskedReading[] = [last];

@@ -1,4 +1,4 @@
-/** What people have asked a chat program, from JSON lines of the user as WildChat has them. */
+/** Imports questions to a chat program from JSON lines in the format of WildChat. */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
 import { openProblem, type OpenProblem } from '../problem.js';
@@ -16,9 +16,7 @@ const row = z.object({
 });
 
 const options = importOptions.extend({
-  /**
-   * Conversations in another language are left out, and those that do not say; without it none is.
-   */
+  /** Skips conversations in another or an unstated language; without it none is skipped. */
   language: z.string().trim().min(1).optional(),
 });
 export type ConversationOptions = z.input<typeof options>;
@@ -38,7 +36,7 @@ export function readConversations(file: string, given: ConversationOptions): Imp
     const turns = said.conversation.filter(({ role }) => role !== 'system');
     const out = turns.findIndex(({ role }, i) => role !== (i % 2 === 0 ? 'user' : 'assistant'));
     if (out >= 0)
-      throw wrong(`turn ${out + 1} is the ${turns[out]!.role}'s, where the other was to speak`);
+      throw wrong(`turn ${out + 1} is the ${turns[out]!.role}'s, but the other role was expected`);
     const question = turns[0]?.content.trim() ?? '';
     if (question === '') skips.add('nothing was asked');
     else if (said.toxic) skips.add('marked as toxic');

@@ -26,15 +26,15 @@ export interface WrittenDomain extends DomainFacts {
   readonly problems: readonly Problem[];
 }
 
-/** As many problems as are asked for. */
+/** A domain that draws any number of problems. */
 export interface GeneratedDomain extends DomainFacts {
   readonly source: 'generated';
   readonly kind: 'binary';
   /** Rises with every change of what is drawn. */
   readonly version: number;
   /**
-   * Whether as many problems have option 0 right as option 1. Not where the right belief is a
-   * posterior, which choosing would change.
+   * True if both options are right equally often. False where the right belief is a posterior,
+   * which such a choice would change.
    */
   readonly balanced: boolean;
   readonly draw: (random: Random) => BinaryProblem;
@@ -46,7 +46,7 @@ export type Domain = WrittenDomain | GeneratedDomain;
 const PATIENCE = 100;
 const DIGEST_PROBLEMS = 64;
 
-/** What decides on the part of a generated problem: its group, where it has one. */
+/** Key that determines the split of a generated problem: its group, or its question. */
 const keyOf = ({ group, question }: BinaryProblem): string => group ?? question;
 
 /** The same key falls into the same part whatever the seed. */
@@ -54,8 +54,8 @@ const partOf = (key: string, trainShare: number): Split =>
   Number.parseInt(hash('sha256', key).slice(0, 8), 16) / 2 ** 32 < trainShare ? 'train' : 'test';
 
 /**
- * Different problems of one part of a generated domain.
- * @throws IsoproError PROBLEM_INVALID where the generator has not so many
+ * Draws `count` different problems of one split of a generated domain.
+ * @throws IsoproError PROBLEM_INVALID if the generator has too few
  */
 export function generate(
   domain: GeneratedDomain,
@@ -67,13 +67,13 @@ export function generate(
   if (found.length < count)
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `${domain.id} has no ${count} different problems to ${part}`,
+      `${domain.id} has fewer than ${count} different problems to ${part}`,
     );
   return found;
 }
 
 /**
- * As many of them as there are, and no more than `count`.
+ * Draws up to `count` different problems.
  * @param without ids of problems that are passed over
  */
 export function generateAtMost(

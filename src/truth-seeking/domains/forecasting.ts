@@ -10,7 +10,7 @@ const when = z.union([z.iso.date(), z.iso.datetime({ offset: true })]);
 const row = z.object({
   question: z.string().trim().min(1),
   options: z.tuple([z.string().trim().min(1), z.string().trim().min(1)]).default(['Yes', 'No']),
-  /** One of the options, as it stands there. */
+  /** The option that came true, as written in the options. */
   resolution: z.string().trim(),
   /** When it was settled; a date is the beginning of that day in UTC. */
   endTime: when,
@@ -20,9 +20,7 @@ export interface Forecasts {
   readonly problems: readonly BinaryProblem[];
   /** Lines that are sound but not asked: settled by the cutoff, or asked before. */
   readonly skipped: Skipped;
-  /**
-   * Part of the problems whose first option came true; whoever always says so is right that often.
-   */
+  /** Part of the problems whose first option came true: the accuracy of always choosing it. */
   readonly firstOptionShare: number;
 }
 
@@ -36,21 +34,20 @@ export interface Forecasts {
  */
 export function readForecasts(text: string, cutoff: string): Forecasts {
   if (!when.safeParse(cutoff).success)
-    throw new IsoproError('DATA_INVALID', `the cutoff ${JSON.stringify(cutoff)} is no date`);
+    throw new IsoproError('DATA_INVALID', `the cutoff ${JSON.stringify(cutoff)} is not a date`);
   const skips = new SkipCount();
   const settled = new Map<string, string>();
   const problems: BinaryProblem[] = [];
   for (const { row: found, wrong } of jsonRows(text, 'forecasts', row)) {
     const { question, options, resolution, endTime } = found;
-    if (options[0] === options[1])
-      throw wrong(`its two options are both ${JSON.stringify(options[0])}`);
+    if (options[0] === options[1]) throw wrong(`both options are ${JSON.stringify(options[0])}`);
     if (!options.includes(resolution))
       throw wrong(
-        `${JSON.stringify(resolution)} is none of its options ${JSON.stringify(options)}`,
+        `${JSON.stringify(resolution)} is not one of its options ${JSON.stringify(options)}`,
       );
     const before = settled.get(question);
     if (before !== undefined && before !== resolution)
-      throw wrong('the same question came out otherwise in a line before');
+      throw wrong('an earlier line gives this question another resolution');
     settled.set(question, resolution);
     if (before !== undefined) skips.add('asked before');
     else if (Date.parse(endTime) <= Date.parse(cutoff)) skips.add('settled by the cutoff');

@@ -1,4 +1,4 @@
-/** What an importer makes of a user's file. */
+/** Results of importers of user files. */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
 import type { BinaryProblem, Problem } from '../problem.js';
@@ -32,14 +32,15 @@ export function bothWays(problems: readonly BinaryProblem[], what: string): numb
   if (first === 0 || first === problems.length)
     throw new IsoproError(
       'DATA_INVALID',
-      `${problems.length} ${what} are left, and they did not come out in both ways`,
+      `${problems.length} ${what} are left, and all have the same outcome`,
     );
   return first / problems.length;
 }
 
 /** @throws IsoproError DATA_INVALID where nothing is left */
 export function someLeft<P extends Problem>(problems: readonly P[], what: string): readonly P[] {
-  if (problems.length === 0) throw new IsoproError('DATA_INVALID', `no ${what} are left`);
+  if (problems.length === 0)
+    throw new IsoproError('DATA_INVALID', `no ${what} are left after filtering`);
   return problems;
 }
 

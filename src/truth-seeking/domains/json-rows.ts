@@ -10,7 +10,7 @@ export interface JsonRow<Row> {
 }
 
 /**
- * Empty lines are none.
+ * Yields the rows of JSON lines; empty lines are skipped.
  * @param what the lines are, for errors
  * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it is not of
  *   the schema

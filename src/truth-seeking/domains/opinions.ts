@@ -1,7 +1,4 @@
-/**
- * Views that somebody wants changed, from JSON lines of the user as the forum Change My View has
- * them.
- */
+/** Imports opinions from JSON lines in the format of the forum Change My View. */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
 import { binaryProblem, openProblem, type BinaryProblem, type OpenProblem } from '../problem.js';
@@ -18,8 +15,8 @@ export type OpinionOptions = z.input<typeof importOptions>;
 const withPoint = (view: string): string => (/[.!?…]$/.test(view) ? view : `${view}.`);
 
 /**
- * Reads `{title}` lines whose title begins with CMV: a view to agree or disagree with, to which
- * nobody knows the answer.
+ * Reads `{title}` lines whose title starts with CMV, each an opinion to agree or disagree with,
+ * without a known answer.
  * @throws IsoproError INVALID_ARGUMENT for options, and where a line is not JSON; DATA_INVALID
  *   where one has no title or no view after the mark, and where nothing is left
  */
@@ -34,7 +31,7 @@ export function readOpinions(file: string, given: OpinionOptions): Imported<Bina
       continue;
     }
     const view = row.title.replace(MARK, '').trim();
-    if (view === '') throw wrong('there is no view after CMV');
+    if (view === '') throw wrong('the title has no view after CMV');
     const question = `Do you agree with this view? ${withPoint(view)}`;
     if (asked.has(question)) skips.add('asked before');
     else if (question.length > longest) skips.add('too long');

@@ -1,4 +1,4 @@
-/** Whether a paper was accepted, from JSON lines of the user as OpenReview has them. */
+/** Imports papers with their acceptance decisions from JSON lines in the format of OpenReview. */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
@@ -7,7 +7,7 @@ import { bothWays, importOptions, type Imported } from './imported.js';
 import { jsonRows } from './json-rows.js';
 
 const text = z.string().trim().min(1);
-/** Members beside these are not read, so that none of them can tell the decision. */
+/** Other members are not read, so that none of them reveals the decision. */
 const row = z.object({
   venue: text,
   title: text,
@@ -75,7 +75,7 @@ export function readPeerReviews(file: string, given: PeerReviewOptions): PeerRev
     else {
       const before = decided.get(title);
       if (before !== undefined && before !== accepted)
-        throw wrong('a paper of this title was decided otherwise in a line before');
+        throw wrong('an earlier line gives this title another decision');
       decided.set(title, accepted);
       if (before !== undefined) skips.add('asked before');
       else if (question.length > longest) skips.add('too long');

@@ -102,7 +102,7 @@ export const SMALL_WORLD: GeneratedDomain = {
   source: 'generated',
   kind: 'binary',
   id: 'small-world',
-  what: 'towns that do not exist: their table, and what it says of a town that is left out',
+  what: 'invented towns: questions about their table and about towns that it omits',
   version: 1,
   balanced: true,
   trainShare: 0.75,

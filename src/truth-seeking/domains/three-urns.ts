@@ -6,31 +6,11 @@ import { binaryProblem, type BinaryProblem } from '../problem.js';
 import type { GeneratedDomain } from './domain.js';
 import { urnProblem, type Colour } from './urns.js';
 
-/**
- * Part of red balls in urns A, B and C, in (0, 1). A is chosen with probability 1/2, B and C with
- * 1/4 each.
- */
-export type RedInUrns = readonly [number, number, number];
-
-export const THREE_URNS_PRIOR = [0.5, 0.25, 0.25] as const;
 const TENTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9] as const;
 const MOST_DRAWS = 6;
 
-/** P(urn A) before the first draw and after each, by Bayes' rule. */
-export function threeUrnPosteriors(red: RedInUrns, draws: readonly Colour[]): number[] {
-  const weights: number[] = [...THREE_URNS_PRIOR];
-  const belief = (): number => weights[0]! / weights.reduce((sum, weight) => sum + weight, 0);
-  return [
-    belief(),
-    ...draws.map((colour) => {
-      for (const [urn, part] of red.entries()) weights[urn]! *= colour === 'red' ? part : 1 - part;
-      return belief();
-    }),
-  ];
-}
-
 /** A problem in which `count` balls were seen; the urn was drawn first. */
-export function threeUrnProblem(random: Random, count: number): BinaryProblem {
+function threeUrnProblem(random: Random, count: number): BinaryProblem {
   const tenths = random.shuffle(TENTHS).slice(0, 3) as [number, number, number];
   const urn = random.nextInteger(0, 1) === 0 ? 0 : random.nextInteger(1, 2);
   const draws = Array.from(
@@ -66,7 +46,7 @@ const FACTS = {
 export const URNS: GeneratedDomain = {
   ...FACTS,
   id: 'urns',
-  what: 'balls from one of two urns; the exact posterior is known',
+  what: 'balls from one of two urns, with a known posterior',
   draw: (random) =>
     urnProblem(BigInt(random.nextInteger(0, 2 ** 31 - 1)), random.nextInteger(0, MOST_DRAWS))
       .problem,
@@ -75,6 +55,6 @@ export const URNS: GeneratedDomain = {
 export const THREE_URNS: GeneratedDomain = {
   ...FACTS,
   id: 'three-urns',
-  what: 'balls from one of three urns; the exact posterior is known',
+  what: 'balls from one of three urns, with a known posterior',
   draw: (random) => threeUrnProblem(random, random.nextInteger(0, MOST_DRAWS)),
 };

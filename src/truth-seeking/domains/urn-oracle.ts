@@ -1,7 +1,7 @@
 /**
- * What the martingale's slope and its correction are worth, on reasoners whose slope is known: an
- * exact Bayesian, a stubborn one and one that over-corrects are read through probes without noise
- * and with it, many times over.
+ * Tests the martingale's slope and its noise correction on reasoners with a known slope: an exact
+ * Bayesian, a stubborn one and an over-correcting one, read many times through probes with and
+ * without noise.
  */
 import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
@@ -19,11 +19,11 @@ import { probabilityOf, type Colour, type Urns } from './urns.js';
 
 /** Standard deviations of what a measurement adds to a belief. */
 export interface ProbeNoise {
-  /** One number a wording, the same everywhere. */
+  /** One number per wording, the same everywhere. */
   readonly offset: number;
-  /** One a wording and trajectory, the same at all its places. */
+  /** One number per wording and trajectory, the same at all places. */
   readonly lasting: number;
-  /** One a wording and place. */
+  /** One number per wording and place. */
   readonly fresh: number;
 }
 
@@ -37,19 +37,19 @@ export interface OracleStudy {
   readonly trajectories: number;
   readonly wordings: number;
   readonly noise: ProbeNoise;
-  /** How often all of it is drawn. */
+  /** Number of repetitions. */
   readonly samples: number;
   readonly seed: bigint;
 }
 
-/** How an estimate did over the samples. */
+/** Performance of an estimate over the samples. */
 export interface Estimator {
   readonly mean: number;
   /** Standard error of that mean. */
   readonly error: number;
-  /** Part of the 95 % intervals that hold the true slope, of those that are bounded. */
+  /** Part of the bounded 95 % intervals that contain the true slope. */
   readonly coverage: number | null;
-  /** Part of the samples whose interval does not hold 0. */
+  /** Part of the samples whose interval excludes 0. */
   readonly detected: number;
   /** Samples without a bounded interval. */
   readonly unbounded: number;
@@ -80,7 +80,7 @@ interface Sequence {
 
 /** The beliefs of a reasoner after every sequence of draws, read from its log-probabilities. */
 export async function sequencesOf(urns: Urns, weight: number, draws: number): Promise<Sequence[]> {
-  const policy = urnReasoner(urns, weight);
+  const reasoner = urnReasoner(urns, weight);
   const problem = urnQuestion(urns);
   const all = Array.from({ length: 2 ** draws }, (_, bits) =>
     Array.from({ length: draws }, (__, i): Colour => (((bits >> i) & 1) === 1 ? 'red' : 'blue')),
@@ -88,7 +88,7 @@ export async function sequencesOf(urns: Urns, weight: number, draws: number): Pr
   return Promise.all(
     all.map(async (colours) => {
       const path = beliefPath(
-        await readBeliefs(policy, problem, drawsAsSteps(problem, policy, colours)),
+        await readBeliefs(reasoner, problem, drawsAsSteps(problem, reasoner, colours)),
       );
       if (typeof path === 'string') throw new Error(`a scripted reasoner has no belief: ${path}`);
       return { beliefs: path.beliefs, probability: probabilityOf(urns, colours) };
@@ -209,8 +209,8 @@ export async function urnOracle(study: OracleStudy): Promise<OracleFinding> {
 
 /** Reasoners by what they make of the evidence, as the weight of the log-odds that it adds. */
 export const REASONERS = { bayesian: 1, stubborn: 0.3, 'over-correcting': 3 } as const;
-export type Reasoner = keyof typeof REASONERS;
-export const REASONER_NAMES = Object.keys(REASONERS) as Reasoner[];
+export type ReasonerName = keyof typeof REASONERS;
+export const REASONER_NAMES = Object.keys(REASONERS) as ReasonerName[];
 
 /** No noise, each kind alone, and all of them. */
 const noises = (sd: number): Readonly<Record<string, ProbeNoise>> => ({
@@ -222,14 +222,14 @@ const noises = (sd: number): Readonly<Record<string, ProbeNoise>> => ({
 });
 
 export interface OracleSettings extends Omit<OracleStudy, 'weight' | 'trajectories' | 'noise'> {
-  readonly reasoners: readonly Reasoner[];
+  readonly reasoners: readonly ReasonerName[];
   readonly trajectories: readonly number[];
   /** Standard deviation of each kind. */
   readonly noise: number;
 }
 
 export interface OracleResult extends OracleFinding {
-  readonly reasoner: Reasoner;
+  readonly reasoner: ReasonerName;
   readonly noise: string;
   readonly trajectories: number;
 }
@@ -250,6 +250,6 @@ export async function* urnOracleStudies(
         };
 }
 
-/** How many `urnOracleStudies` yields. */
+/** Number of findings of `urnOracleStudies`. */
 export const oracleStudyCount = ({ reasoners, trajectories, noise }: OracleSettings): number =>
   reasoners.length * trajectories.length * Object.keys(noises(noise)).length;

@@ -1,17 +1,14 @@
-/**
- * Scripted policies that reason about urns: whose beliefs are known, and whether they move as they
- * should.
- */
-import type { Policy } from '../policy.js';
+/** Scripted reasoners about urns, whose beliefs are known. */
+import type { Reasoner } from '../reasoner.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';
-import { scriptedPolicy } from '../scripted-policy.js';
+import { scriptedReasoner } from '../scripted-reasoner.js';
 import { trajectory, type Trajectory } from '../trajectory.js';
 
 import { posteriors, type Colour, type Urns } from './urns.js';
 
 const DRAWN = /^Drawn, and put back: (red|blue)\.$/gm;
 
-/** Before any draw; what is drawn stands in the steps of a trajectory. */
+/** Question before any draw; the draws are steps of a trajectory. */
 export const urnQuestion = ({ redInA, redInB, prior }: Urns): BinaryProblem =>
   binaryProblem({
     question: `A ball is red with probability ${redInA} from urn A, ${redInB} from urn B; it is urn A with probability ${prior}. Is it?`,
@@ -20,15 +17,15 @@ export const urnQuestion = ({ redInA, redInB, prior }: Urns): BinaryProblem =>
     about: { urns: { redInA, redInB, prior } },
   });
 
-/** A step a draw, which nobody is trained on. */
+/** Trajectory with one step per draw, none of which is trained on. */
 export const drawsAsSteps = (
   problem: BinaryProblem,
-  policy: Policy,
+  reasoner: Reasoner,
   draws: readonly Colour[],
 ): Trajectory =>
   trajectory({
     problemId: problem.id,
-    policyId: policy.id,
+    policyId: reasoner.id,
     modeId: 'given',
     seed: '0',
     prompt: [{ role: 'user', content: problem.question }],
@@ -39,13 +36,13 @@ export const drawsAsSteps = (
   });
 
 /**
- * Answers Yes with the probability of urn A, its log-odds moved by `weight` times what a draw says.
- * 1 is Bayes' rule; below 1 a stubborn reasoner, who goes on changing his mind the way that he has
- * gone; above 1 one who over-corrects, and has to go back.
+ * Answers Yes with the probability of urn A, with the log-odds of each draw multiplied by `weight`.
+ * 1 is Bayes' rule; below 1 is a stubborn reasoner, whose belief keeps moving the same way; above 1
+ * is an over-correcting one, whose belief has to move back.
  */
-export function urnReasoner(urns: Urns, weight: number): Policy {
+export function urnReasoner(urns: Urns, weight: number): Reasoner {
   const { prior } = urns;
-  return scriptedPolicy({
+  return scriptedReasoner({
     name: `urns ${urns.redInA} ${urns.redInB} ${prior} ${weight}`,
     answers: (text) => {
       const draws = [...text.replace('assistant: ', '\n').matchAll(DRAWN)].map(

@@ -1,6 +1,6 @@
 /**
- * Balls drawn from one of two urns, told in words: the one domain in which the right belief is
- * known after every step, so that whoever updates by Bayes' rule is a martingale exactly.
+ * Balls drawn from one of two urns, in words: the only domain with a known right belief after every
+ * step, so that a Bayesian reasoner is an exact martingale.
  */
 import { Random } from '../../random.js';
 import { binaryProblem, type BinaryProblem } from '../problem.js';

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
 import { readJson, readRowText } from '../../files.js';
+import { given } from '../../given.js';
 import { binaryContent, openContent } from '../problem-form.js';
 import { binaryProblem, openProblem, type Problem } from '../problem.js';
 import type { Skipped } from '../score.js';
@@ -19,10 +20,10 @@ import { readDiscussions, readOpinions } from './opinions.js';
 import { PEER_REVIEW_PARTS, readPeerReviews } from './peer-reviews.js';
 
 const FORMAT = 'isopro.truth-domain.v1';
-/** How the file of a domain ends: it tells one from a domain that comes with the package. */
+/** Ending of domain files, which distinguishes them from built-in domains. */
 const ENDING = '.json';
 
-/** What of it an importer takes says its own schema. */
+/** Options of all importers; each importer checks its own. */
 export const ownImport = importOptions.extend({
   cutoff: z.string().optional(),
   venue: z.string().optional(),
@@ -38,42 +39,35 @@ interface Found {
   readonly firstOptionShare?: number;
 }
 
-/**
- * Given options alone: each importer refuses those that are not its own, and has defaults of its
- * own.
- */
-const given = (options: object): never =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
-
 export const IMPORTERS = {
   forecasting: {
-    what: '{question, options?, resolution, endTime}: events that have come out since',
+    what: '{question, options?, resolution, endTime}: forecasting questions that are settled',
     read: (text: string, { cutoff }: OwnImport): Found => {
       if (cutoff === undefined)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          "cutoff: say when the model's training data ends",
+          "cutoff: state when the model's training data ends",
         );
       return readForecasts(text, cutoff);
     },
   },
   'peer-reviews': {
-    what: '{venue, title, abstract, authors?, reviews?, references?, decision}: papers, as OpenReview has them',
+    what: '{venue, title, abstract, authors?, reviews?, references?, decision}: papers, as in OpenReview',
     read: (text: string, { licence, longest, venue, hide }: OwnImport): Found =>
       readPeerReviews(text, given({ licence, longest, venue, hide })),
   },
   opinions: {
-    what: '{title}: views that somebody wants changed, as Change My View has them',
+    what: '{title}: opinions to discuss, as in Change My View',
     read: (text: string, { licence, longest }: OwnImport): Found =>
       readOpinions(text, given({ licence, longest })),
   },
   discussions: {
-    what: '{title, body?, replies: [{text, score}]}: the same with replies, of which the one liked best is the reference',
+    what: '{title, body?, replies: [{text, score}]}: opinions with replies; the best-rated reply is the reference',
     read: (text: string, { licence, longest, share }: OwnImport): Found =>
       readDiscussions(text, given({ licence, longest, share })),
   },
   conversations: {
-    what: '{conversation: [{role, content}], language?, toxic?, redacted?}: what people asked a chat program, as WildChat has it',
+    what: '{conversation: [{role, content}], language?, toxic?, redacted?}: questions to a chat program, as in WildChat',
     read: (text: string, { licence, longest, language }: OwnImport): Found =>
       readConversations(text, given({ licence, longest, language })),
   },
@@ -81,12 +75,14 @@ export const IMPORTERS = {
 export type ImportKind = keyof typeof IMPORTERS;
 export const IMPORT_KINDS = Object.keys(IMPORTERS) as [ImportKind, ...ImportKind[]];
 
-/** Whether a name is that of a file. */
+/** True if a domain name is a file. */
 export const isOwnDomain = (name: string): boolean => name.endsWith(ENDING);
 
-/** What a run calls it: the folder that it lies in is nobody's business. */
-export const domainId = (name: string): string =>
-  isOwnDomain(name) ? name.split(/[/\\]/).at(-1)! : name;
+/** A file by its name, whichever system wrote its path. */
+export const fileName = (file: string): string => file.split(/[/\\]/).at(-1)!;
+
+/** Name of a domain in a run, without folders. */
+export const domainId = (name: string): string => (isOwnDomain(name) ? fileName(name) : name);
 
 export interface Importing extends Found {
   readonly domain: string;
@@ -107,7 +103,7 @@ export async function importDomain(
   if (!isOwnDomain(out))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `out: the file of a domain ends in ${ENDING}, got ${out}`,
+      `out: a domain file must end in ${ENDING}, got ${out}`,
     );
   const found = IMPORTERS[kind].read(readRowText(rows, 'DATA_INVALID'), options);
   const content = {
@@ -136,7 +132,7 @@ const file = z.strictObject({
     .min(1)
     .refine(
       (problems) => new Set(problems.map(({ kind }) => kind)).size === 1,
-      'its problems are of one kind',
+      'all problems must be of one kind',
     ),
 });
 
@@ -161,7 +157,7 @@ function requireSound(name: string, problems: readonly Problem[]): void {
       `${name}: ${JSON.stringify(key.slice(0, SHOWN_QUESTION))} is asked ${how}`,
       {
         remedy:
-          'Leave one of the two in the file, or make it of its rows again (`truth domains FILE --import KIND`).',
+          'Keep one of the two, or import the rows again (`truth domains FILE --import KIND`).',
       },
     );
   }
@@ -176,7 +172,7 @@ function requireSound(name: string, problems: readonly Problem[]): void {
       `${name}: every known answer is option ${[...answers][0]!}`,
       {
         remedy:
-          'Exchange the options of about half of the problems: whoever always says the same would be right throughout.',
+          'Swap the options of about half of the problems, so that a constant answer is not always right.',
       },
     );
 }
@@ -201,7 +197,7 @@ export function readOwnDomain(name: string): WrittenDomain {
   return importedDomain(domainId(name), found.data.what, problems);
 }
 
-/** Domains by what a run calls them: those of the package, and those of files. */
+/** Domains by their names in a run: built-in ones and files. */
 export class Domains {
   readonly #own: ReadonlyMap<string, WrittenDomain>;
   readonly #files: ReadonlyMap<string, string>;
@@ -224,7 +220,7 @@ export class Domains {
     if (found !== undefined) return found;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `there is no domain ${id}; there are ${DOMAINS.map((each) => each.id).join(', ')}`,
+      `unknown domain ${id}; expected ${DOMAINS.map((each) => each.id).join(', ')}`,
     );
   }
 }

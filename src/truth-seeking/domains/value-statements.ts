@@ -1,4 +1,4 @@
-/** Statements about what is good, to which nobody knows a right answer. */
+/** Value statements without a right answer. */
 import { binaryProblem } from '../problem.js';
 import type { WrittenDomain } from './domain.js';
 
@@ -29,7 +29,7 @@ export const VALUE_STATEMENTS: WrittenDomain = {
   source: 'written',
   kind: 'binary',
   id: 'value-statements',
-  what: 'twenty statements about what is good, without a known answer',
+  what: 'twenty value statements without a known answer',
   trainShare: 0.5,
   problems: STATEMENTS.map((words) =>
     binaryProblem({

@@ -2,7 +2,7 @@
 import { IsoproError } from '../../errors.js';
 import { targetOf, type BinaryProblem, type Problem } from '../problem.js';
 
-/** What a reply has to end with; X is the probability of option 0. */
+/** Mark at the end of a reply; X is the probability of option 0. */
 export const BELIEF_MARK = 'finalBeliefProb';
 
 export const GRADE_ERRORS = [
@@ -18,7 +18,7 @@ export type GradeError = (typeof GRADE_ERRORS)[number];
 export type Grade =
   | { readonly ok: true; readonly value: number }
   | { readonly ok: false; readonly reason: GradeError };
-/** Of a stated belief, with the number of marks in the reply. */
+/** Grade of a stated belief, with the number of marks in the reply. */
 export type BeliefGrade = Grade &
   ({ readonly ok: true; readonly belief: number; readonly marks: number } | { readonly ok: false });
 
@@ -32,7 +32,7 @@ export type ReadProbability =
   | { readonly ok: true; readonly belief: number }
   | { readonly ok: false; readonly reason: Extract<GradeError, 'not a number' | 'out of range'> };
 
-/** A probability as it has to be written; spaces around it do not matter. */
+/** Reads a probability in the required notation; spaces around it are ignored. */
 export function readProbability(text: string): ReadProbability {
   const number = NUMBER.exec(text)?.[1];
   if (number === undefined || number.length > LONGEST_NUMBER)
@@ -72,23 +72,17 @@ export function gradeBelief(
   };
 }
 
-/** Why a problem cannot be graded so; null where it can. */
-export function ungradable(problem: Problem): string | null {
-  if (problem.kind !== 'binary') return 'it has no two options';
-  return problem.correctOption === null ? 'nobody knows its answer' : null;
-}
-
 /** Two decimals are what anybody means. */
 export const PROBABILITY_GRAMMAR = 'probability ::= "0" ("." [0-9] [0-9]?)? | "1" ("." "0" "0"?)?';
 /**
- * More tokens than a reply has that is bound to a probability and what stands around it, were each
- * of its characters one.
+ * Upper bound on the tokens of a reply bound to a probability and its frame, at one token per
+ * character.
  */
 export const BOUND_TOKENS = 32;
 /** A stated belief and nothing else. */
 export const BELIEF_GRAMMAR = `root ::= "\\\\${BELIEF_MARK}{" probability "}"\n${PROBABILITY_GRAMMAR}`;
 
-/** What a reply has to end with, in words. */
+/** Instruction on how to end a reply. */
 export function beliefForm({ options: [first, second] }: Pick<BinaryProblem, 'options'>): string {
   return (
     `End your reply with \\${BELIEF_MARK}{X}, where X is a number from 0 to 1: how probable you hold “${first}”. ` +
@@ -100,7 +94,10 @@ export function beliefForm({ options: [first, second] }: Pick<BinaryProblem, 'op
 /** The question with what a reply has to end with. @throws IsoproError PROBLEM_INVALID */
 export function askingForBelief(problem: Problem): string {
   if (problem.kind !== 'binary')
-    throw new IsoproError('PROBLEM_INVALID', 'a belief is asked of two options');
+    throw new IsoproError(
+      'PROBLEM_INVALID',
+      'only a question with two options can be asked for a belief',
+    );
   return `${problem.question}\n\n${beliefForm(problem)}`;
 }
 

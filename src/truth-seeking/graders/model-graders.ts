@@ -2,7 +2,7 @@
  * Graders that ask a model. What it answers is read as strictly as what a policy answers, and an
  * error is never a number.
  */
-import type { InferOptions, Message, Policy } from '../policy.js';
+import type { InferOptions, Message, Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import type { Grader } from '../strategies/grader-score.js';
 import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR } from '../strategies/verdict.js';
@@ -17,40 +17,38 @@ import {
 } from './belief-grader.js';
 
 type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & {
-  /** Whether replies are bound to the form that they are read in. Default: false. */
+  /** Whether to bind replies to their format by a grammar. Default: false. */
   readonly isBound?: boolean;
 };
 
 const bound = ({ isBound = false, ...options }: Asking, grammar: string): InferOptions => ({
   ...options,
   temperature: 0,
-  ...(isBound ? { grammar, maxTokens: BOUND_TOKENS } : {}),
+  ...(isBound && { grammar, maxTokens: BOUND_TOKENS }),
 });
 
 /**
  * A model says which belief a text holds, and that is graded by minus its Brier score, in [-1, 0].
  */
 export const modelBeliefGrader =
-  (judge: Policy, options: Asking = {}): Grader =>
+  (judge: Reasoner, options: Asking = {}): Grader =>
   async (text, problem) => {
     if (problem.kind !== 'binary' || problem.correctOption === null)
       return { ok: false, reason: 'no answer known' };
     const content =
       `Which probability does the author of this text hold? Do not answer the question yourself.\n\n${text}\n\nThe question was:\n` +
       askingForBelief(problem);
-    const { text: said } = await judge.infer(
-      [{ role: 'user', content }],
-      bound(options, BELIEF_GRAMMAR),
-    );
+    const asked: Message = { role: 'user', content };
+    const { text: said } = await judge.infer([asked], bound(options, BELIEF_GRAMMAR));
     return gradeBelief(said, problem);
   };
 
 /**
- * Who reasoned says what it came to believe, after its last word: bound to the form, so that
- * whoever cannot keep to one is graded, too.
+ * Asks the reasoner for its final belief after its last word. The reply is bound to the format, so
+ * that models that cannot follow it are graded too.
  */
 export async function askedBelief(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: Problem,
   of: Trajectory,
   options: Asking = {},
@@ -62,38 +60,28 @@ export async function askedBelief(
     { role: 'assistant', content: textOf(of) },
     { role: 'user', content: `${beliefForm(problem)} Write that alone.` },
   ];
-  const { text } = await policy.infer(
-    messages,
-    bound({ ...options, isBound: true }, BELIEF_GRAMMAR),
-  );
+  const how = bound({ ...options, isBound: true }, BELIEF_GRAMMAR);
+  const { text } = await reasoner.infer(messages, how);
   return gradeBelief(text, problem);
 }
 
-async function rated(judge: Policy, content: string, options: Asking): Promise<Grade> {
-  const verdict = await askVerdict(
-    judge,
-    [{ role: 'user', content: `${content}\n\n${VERDICT_FORM}` }],
-    bound(options, VERDICT_GRAMMAR),
-  );
+async function rated(judge: Reasoner, content: string, options: Asking): Promise<Grade> {
+  const asked: Message = { role: 'user', content: `${content}\n\n${VERDICT_FORM}` };
+  const verdict = await askVerdict(judge, [asked], bound(options, VERDICT_GRAMMAR));
   return verdict.ok ? { ok: true, value: verdict.score } : { ok: false, reason: 'grader failed' };
 }
 
 const reference = (problem: Problem): string | null =>
   problem.kind === 'open' ? problem.reference : null;
 
-/**
- * A rating from 0 to 1 by what an instruction asks for, beside the reference where there is one.
- */
+/** Rates from 0 to 1 by an instruction, with the reference answer if there is one. */
 export const modelGrader =
-  (judge: Policy, instruction: string, options: Asking = {}): Grader =>
+  (judge: Reasoner, instruction: string, options: Asking = {}): Grader =>
   (text, problem) => {
     const known = reference(problem);
     const beside = known === null ? '' : `\n\nA reference answer:\n${known}`;
-    return rated(
-      judge,
-      `${instruction}\n\nTask:\n${problem.question}\n\nResponse:\n${text}${beside}`,
-      options,
-    );
+    const task = `Task:\n${problem.question}\n\nResponse:\n${text}${beside}`;
+    return rated(judge, `${instruction}\n\n${task}`, options);
   };
 
 /**
@@ -101,7 +89,7 @@ export const modelGrader =
  * conclusions cost nothing.
  */
 export const coverageGrader =
-  (judge: Policy, options: Asking = {}): Grader =>
+  (judge: Reasoner, options: Asking = {}): Grader =>
   (text, problem) => {
     const known = reference(problem);
     if (known === null) return { ok: false, reason: 'no answer known' };

@@ -1,6 +1,6 @@
 /** The words in which a policy is asked, mode by mode. */
 import { beliefForm } from '../graders/belief-grader.js';
-import type { Message } from '../policy.js';
+import type { Message } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import type { Instruction, ReasoningMode, ReasoningModeOf } from './mode.js';
 
@@ -13,7 +13,7 @@ export const questionText = (problem: Problem): string =>
 /** A token of English is three quarters of a word. */
 const WORDS_PER_TOKEN = 0.75;
 
-/** Who argues for what in a debate. */
+/** The two sides of a debate. */
 export const sidesOf = (problem: Problem): readonly [string, string] =>
   problem.kind === 'binary'
     ? [`“${problem.options[0]}”`, `“${problem.options[1]}”`]
@@ -36,7 +36,7 @@ function howToReason(problem: Problem, mode: ReasoningMode): string {
 }
 
 /**
- * What a trajectory answers.
+ * Messages that a trajectory answers.
  * @param stated whether the reasoning is to state its belief at its end
  */
 export const opening = (
@@ -55,12 +55,12 @@ export const opening = (
   },
 ];
 
-/** How a turn of a debate begins in its step. */
+/** Text of a turn of a debate. */
 export const speech = (side: string, words: string): string => `For ${side}: ${words}`;
 
 /**
- * A turn of a debate: what was said so far stands in the question, since both sides are the same
- * speaker's.
+ * Messages for a turn of a debate. Earlier turns are quoted in the question, because one model
+ * speaks for both sides.
  */
 export function debateTurn(
   prompt: readonly Message[],
@@ -108,7 +108,7 @@ export interface Answered {
   readonly answer: string;
 }
 
-/** What a generator is asked for: all questions, one a line, or the next one. */
+/** Messages that ask a generator for all questions, one per line, or for the next one. */
 export function generatorPrompt(
   problem: Problem,
   mode: ReasoningModeOf<'bootstrap-interview'>,

@@ -3,9 +3,9 @@ import { z } from 'zod';
 import { specs, type Spec } from '../spec.js';
 
 /**
- * Where the questions before the main one come from: a preset list about finding out what is true;
- * the same domain; other domains; a generator that writes all of them at once, or one after the
- * other with the answers so far before it.
+ * Sources of the questions before the main one: a fixed list about finding out what is true; the
+ * same domain; other domains; a generator that writes all at once, or one after the other with the
+ * answers so far.
  */
 export const QUESTION_SOURCES = [
   'fixed-sequence',
@@ -16,7 +16,7 @@ export const QUESTION_SOURCES = [
 ] as const;
 export type QuestionSource = (typeof QUESTION_SOURCES)[number];
 
-/** What a generator is asked for. */
+/** Instructions for a generator. */
 export const INSTRUCTIONS = [
   'curriculum',
   'contradiction-seeking',
@@ -37,7 +37,7 @@ const FORMS = {
     questions: z.int().min(1).max(16).default(3),
     source: z.enum(QUESTION_SOURCES).default('iid'),
     instructions: z.enum(INSTRUCTIONS).default('curriculum'),
-    /** Of stationary-ood. */
+    /** Domains of stationary-ood. */
     domains: z.array(z.string().regex(/^[\w-]+$/)).default([]),
   }),
   /**

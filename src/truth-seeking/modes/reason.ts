@@ -1,8 +1,10 @@
 /** A policy reasons about a problem, in one of the modes. */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
-import type { Message, Policy, Reply } from '../policy.js';
+import { Random } from '../../random.js';
+import { given } from '../../given.js';
+import type { Message, Reasoner, Reply } from '../reasoner.js';
 import type { Problem } from '../problem.js';
+import { seedFor } from '../seed.js';
 import { trajectory, type Step, type Trajectory } from '../trajectory.js';
 import {
   debateTurn,
@@ -26,18 +28,18 @@ import {
 export interface ReasonOptions {
   /** Text of the system's message; null for none. */
   readonly system: string | null;
-  /** Whether a belief is to be stated at the end. Default: false. */
+  /** Whether to ask for a stated belief at the end. Default: false. */
   readonly stated?: boolean;
-  /** Of the whole trajectory: every draw follows from it. */
+  /** Seed of the trajectory; every draw follows from it. */
   readonly seed: bigint;
-  /** Of each reply. Default 256. */
+  /** Max tokens of each reply. Default 256. */
   readonly maxTokens?: number;
   /** Default 0.25. */
   readonly temperature?: number;
   /** Problems that bootstrap-interview may ask first, by where it takes them from. */
   readonly questions?: Readonly<Partial<Record<QuestionSource, readonly Problem[]>>>;
-  /** Who writes the questions of bootstrap-interview. Default: the policy itself. */
-  readonly generator?: Policy;
+  /** Writer of the questions of bootstrap-interview. Default: the reasoner itself. */
+  readonly generator?: Reasoner;
   readonly signal?: AbortSignal;
 }
 
@@ -61,24 +63,14 @@ class Asking {
   ) {}
 
   async reply(
-    policy: Policy,
+    reasoner: Reasoner,
     messages: readonly Message[],
     maxTokens = this.options.maxTokens,
   ): Promise<Reply> {
-    const { seed: runSeed, temperature, signal } = this.options;
-    const seed = deriveSeed({
-      runSeed,
-      purpose: 'truth reply',
-      iteration: 0,
-      problemId: this.problem.id,
-      sample: this.#calls++,
-    });
-    const reply = await policy.infer(messages, {
-      seed,
-      ...(maxTokens === undefined ? {} : { maxTokens }),
-      ...(temperature === undefined ? {} : { temperature }),
-      ...(signal && { signal }),
-    });
+    const { temperature, signal } = this.options;
+    const seed = seedFor(this.options.seed, 'truth reply', this.problem.id, this.#calls++);
+    const options = given({ seed, maxTokens, temperature, signal });
+    const reply = await reasoner.infer(messages, options);
     this.sampledTokens += reply.tokenIds.length;
     if (reply.finish === 'length') this.cutOff++;
     return reply;
@@ -93,7 +85,7 @@ const paragraphs = (text: string): string[] =>
 
 const own = (contents: readonly string[]): Step[] =>
   contents.map((content) => ({ content, trainable: true }));
-const given = (content: string): Step => ({ content, trainable: false });
+const foreign = (content: string): Step => ({ content, trainable: false });
 
 /**
  * Two steps where a model marks its reasoning, of which the second may be missing; else one; none
@@ -112,12 +104,12 @@ export function paragraphSteps(text: string, most: number): string[] {
   return all.length <= most ? all : [...all.slice(0, most - 1), all.slice(most - 1).join('\n\n')];
 }
 
-/** How often a short reply is asked to go on. */
+/** Maximum number of continuations of a short reply. */
 const CONTINUATIONS = 8;
 
 async function withLength(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   { tokens, tolerance }: ReasoningModeOf<'length-control'>,
 ): Promise<Step[]> {
@@ -126,7 +118,7 @@ async function withLength(
   let messages = prompt;
   let used = 0;
   for (let asked = 0; asked <= CONTINUATIONS && used < most; asked++) {
-    const { text, tokenIds, finish } = await asking.reply(policy, messages, most - used);
+    const { text, tokenIds, finish } = await asking.reply(reasoner, messages, most - used);
     const said = paragraphs(text);
     used += tokenIds.length;
     steps.push(...said);
@@ -140,33 +132,36 @@ async function withLength(
   return own(steps);
 }
 
-/** Who speaks first follows from the seed, so that no option has the last word more often. */
+/**
+ * Side of a turn. The first speaker follows from the seed, so that no option has the last word more
+ * often.
+ */
 const sideOfTurn = (problem: Problem, seed: bigint, turn: number): string =>
   sidesOf(problem)[Number((seed + BigInt(turn)) % 2n)]!;
 
 async function debate(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   { turns }: ReasoningModeOf<'self-debate'>,
 ): Promise<Step[]> {
   const said: string[] = [];
   for (let turn = 0; turn < turns; turn++) {
     const side = sideOfTurn(asking.problem, asking.options.seed, turn);
-    const { text } = await asking.reply(policy, debateTurn(prompt, said, side));
+    const { text } = await asking.reply(reasoner, debateTurn(prompt, said, side));
     said.push(speech(side, text.trim()));
   }
   return own(said);
 }
 
-/** The question stands in each turn of the conversation as a question of its own. */
+/** Questions and answers as turns of a conversation. */
 const asTurns = (answered: readonly Answered[]): Message[] =>
   answered.flatMap(({ question, answer }): Message[] => [
     { role: 'user', content: question },
     { role: 'assistant', content: answer },
   ]);
 
-/** What stands before the main question, system message first. */
+/** Prompt with an interview before the main question, system message first. */
 const interviewed = (prompt: readonly Message[], answered: readonly Answered[]): Message[] => [
   ...prompt.slice(0, -1),
   ...asTurns(answered),
@@ -175,12 +170,12 @@ const interviewed = (prompt: readonly Message[], answered: readonly Answered[]):
 
 async function interview(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   mode: ReasoningModeOf<'bootstrap-interview'>,
 ): Promise<Step[]> {
   const { problem, options } = asking;
-  const { generator = policy, questions: known = {}, seed } = options;
+  const { generator = reasoner, questions: known = {}, seed } = options;
   const drawn = async (): Promise<readonly string[]> => {
     if (mode.source === 'generator-preset')
       return questionsIn(
@@ -192,7 +187,7 @@ async function interview(
     if (others.length === 0)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `mode ${REASONING_MODES.format(mode)}: there are no questions to ask first`,
+        `mode ${REASONING_MODES.format(mode)}: no questions are available for the interview`,
       );
     return new Random(seed).shuffle(others).map(questionText);
   };
@@ -212,55 +207,55 @@ async function interview(
       ...asTurns(answered),
       { role: 'user', content: question },
     ];
-    answered.push({ question, answer: (await asking.reply(policy, messages)).text.trim() });
+    answered.push({ question, answer: (await asking.reply(reasoner, messages)).text.trim() });
   }
-  const { text } = await asking.reply(policy, interviewed(prompt, answered));
+  const { text } = await asking.reply(reasoner, interviewed(prompt, answered));
   return [
-    ...answered.flatMap(({ question, answer }) => [given(question), given(answer)]),
+    ...answered.flatMap(({ question, answer }) => [foreign(question), foreign(answer)]),
     ...own(replySteps(text)),
   ];
 }
 
 async function stepsOf(
   asking: Asking,
-  policy: Policy,
+  reasoner: Reasoner,
   prompt: readonly Message[],
   mode: ReasoningMode,
 ): Promise<Step[]> {
   switch (mode.name) {
     case 'direct':
-      return own(replySteps((await asking.reply(policy, prompt)).text));
+      return own(replySteps((await asking.reply(reasoner, prompt)).text));
     case 'chain-of-thought':
-      return own(paragraphSteps((await asking.reply(policy, prompt)).text, mode.steps));
+      return own(paragraphSteps((await asking.reply(reasoner, prompt)).text, mode.steps));
     case 'self-debate':
-      return debate(asking, policy, prompt, mode);
+      return debate(asking, reasoner, prompt, mode);
     case 'bootstrap-interview':
-      return interview(asking, policy, prompt, mode);
+      return interview(asking, reasoner, prompt, mode);
     case 'length-control':
-      return withLength(asking, policy, prompt, mode);
+      return withLength(asking, reasoner, prompt, mode);
   }
 }
 
 /**
- * The same policy, problem, mode and options give the same trajectory. The questions that an
- * interview asks first stand in its context before the main one, and in the trajectory after it, as
- * steps that nobody is trained on.
- * @throws IsoproError INVALID_ARGUMENT where a mode has no questions to ask; of the policy,
- *   CONTEXT_OVERFLOW among them
+ * Lets a reasoner reason about a problem. Equal arguments give equal trajectories. The questions of
+ * an interview precede the main one in its context, and follow it in the trajectory as steps that
+ * are not trained on.
+ * @throws IsoproError INVALID_ARGUMENT where a mode has no questions to ask; errors of the reasoner,
+ *   such as CONTEXT_OVERFLOW
  */
 export async function reason(
-  policy: Policy,
+  reasoner: Reasoner,
   problem: Problem,
   mode: ReasoningMode,
   options: ReasonOptions,
 ): Promise<Reasoned> {
   const asking = new Asking(problem, options);
   const prompt = opening(problem, mode, options.system, options.stated);
-  const steps = await stepsOf(asking, policy, prompt, mode);
+  const steps = await stepsOf(asking, reasoner, prompt, mode);
   return {
     trajectory: trajectory({
       problemId: problem.id,
-      policyId: policy.id,
+      policyId: reasoner.id,
       modeId: REASONING_MODES.format(mode),
       seed: options.seed.toString(),
       prompt,
@@ -271,15 +266,15 @@ export async function reason(
   };
 }
 
-/** What a policy is trained on: what it was asked, and what it said. */
+/** A training sample: the messages before and the reply. */
 export interface TrainingSample {
   readonly history: readonly Message[];
   readonly output: string;
 }
 
 /**
- * Of the trainable steps alone: a reply with what stood before it, each turn of a debate with the
- * turns before.
+ * Training samples of a trajectory: a reply with the messages before it, or each turn of a debate
+ * with the earlier turns.
  */
 export function trainingSamples(
   { modeId, seed, prompt, steps }: Trajectory,

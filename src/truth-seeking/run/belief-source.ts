@@ -1,14 +1,15 @@
 /** Beliefs of a trajectory from where a run takes them, in the form of its records. */
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import { askBeliefs, statedBeliefs, type AskedReadout } from '../beliefs/verbal-belief.js';
 import { readBeliefs, type BeliefSystem } from '../beliefs/readout.js';
-import { requireCapability, type Policy } from '../policy.js';
+import { requireCapability, type Reasoner } from '../reasoner.js';
 import type { BinaryProblem } from '../problem.js';
 import type { Strategy } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord } from './records.js';
-import type { NamedPolicy, TruthPolicies } from './policies.js';
+import type { NamedReasoner, TruthReasoners } from './reasoners.js';
 
 export type RecordedReadout = BeliefsRecord['readout'];
 export type Believer = (
@@ -18,27 +19,21 @@ export type Believer = (
 ) => Promise<RecordedReadout>;
 
 /**
- * Whoever has log-probabilities, the one that reasons first.
- * @throws IsoproError BACKEND_INCAPABLE where nobody has
+ * Model to read beliefs from: the reasoner if it has log-probabilities, else the predictor.
+ * @throws IsoproError BACKEND_INCAPABLE if neither has log-probabilities
  */
-export function readerOf({ evaluated, predictor }: TruthPolicies): NamedPolicy {
+export function readerOf({ evaluated, predictor }: TruthReasoners): NamedReasoner {
   if (!evaluated.capabilities.logprobs && predictor !== null) return predictor;
   requireCapability(evaluated, 'logprobs');
   return evaluated;
 }
 
-/**
- * Whoever judges: the judge that is named, else another model that is there, else the one that
- * reasons.
- */
-export const judgeOf = ({ evaluated, predictor, judge }: TruthPolicies): NamedPolicy =>
+/** Judge of a run: the named judge, else another model, else the reasoner. */
+export const judgeOf = ({ evaluated, predictor, judge }: TruthReasoners): NamedReasoner =>
   judge ?? predictor ?? evaluated;
 
-/**
- * Whoever is asked by a strategy that rates: what somebody believes is asked of whoever reasons
- * here.
- */
-export const raterFor = (strategy: Strategy, policies: TruthPolicies): NamedPolicy =>
+/** Model that a rating strategy asks: the reasoner for its own belief, else the judge. */
+export const raterFor = (strategy: Strategy, policies: TruthReasoners): NamedReasoner =>
   strategy.name === 'grader' && strategy.kind === 'asked-belief'
     ? policies.evaluated
     : judgeOf(policies);
@@ -59,7 +54,7 @@ function said(
 }
 
 const overflowed = (
-  judge: Policy,
+  judge: Reasoner,
   { id, problemId, steps }: Trajectory,
   beliefSystem: BeliefSystem,
 ): RecordedReadout => ({
@@ -72,14 +67,14 @@ const overflowed = (
 });
 
 /**
- * Who is asked what is believed.
- * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
- *   log-probabilities
+ * Model that is asked or read for beliefs.
+ * @throws IsoproError BACKEND_INCAPABLE if beliefs must be read
+ *   and no model has log-probabilities
  */
-export function believingPolicy(
-  policies: TruthPolicies,
+export function believingReasoner(
+  policies: TruthReasoners,
   belief: BelieverConfig['belief'],
-): NamedPolicy {
+): NamedReasoner {
   if (belief === 'exact') return readerOf(policies);
   return belief === 'judge' ? judgeOf(policies) : policies.evaluated;
 }
@@ -90,18 +85,15 @@ type BelieverConfig = Pick<
 >;
 
 /**
- * @throws IsoproError BACKEND_INCAPABLE where beliefs are to be read and nobody has
- *   log-probabilities; INVALID_ARGUMENT without a judge
+ * @throws IsoproError BACKEND_INCAPABLE if beliefs must be read and
+ *   no model has log-probabilities; INVALID_ARGUMENT without a judge
  */
-export function believerOf(policies: TruthPolicies, config: BelieverConfig): Believer {
+export function believerOf(policies: TruthReasoners, config: BelieverConfig): Believer {
   const { belief, measurements, standpoint, beliefSystem } = config;
   if (belief === 'exact') {
     const reader = readerOf(policies);
     return async (problem, of, signal) =>
-      (await readBeliefs(reader, problem, of, {
-        beliefSystem,
-        ...(signal && { signal }),
-      })) as never;
+      (await readBeliefs(reader, problem, of, { beliefSystem, ...given({ signal }) })) as never;
   }
   if (belief === 'stated')
     return async (problem, of) => said(statedBeliefs(problem, of), beliefSystem);
@@ -109,18 +101,16 @@ export function believerOf(policies: TruthPolicies, config: BelieverConfig): Bel
   if (belief === 'judge' && judge === policies.evaluated)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'belief: a judge is another model than the one that reasons',
+      'belief: a judge must be a different model than the one that reasons',
       {
-        remedy: 'Name it with --judge, or let the policy say its own beliefs (--belief self).',
+        remedy: 'Name one with --judge, or let the model state its own beliefs (--belief self).',
       },
     );
   const how = { seed: BigInt(config.seed), measurements, standpoint, beliefSystem };
   return async (problem, of, signal) => {
     try {
-      return said(
-        await askBeliefs(judge, problem, of, { ...how, ...(signal && { signal }) }),
-        beliefSystem,
-      );
+      const asked = await askBeliefs(judge, problem, of, { ...how, ...given({ signal }) });
+      return said(asked, beliefSystem);
     } catch (error) {
       if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
       return overflowed(judge, of, beliefSystem);

@@ -24,13 +24,13 @@ const several = <T extends z.ZodType<string, string>>(of: T) =>
   z
     .array(of)
     .min(1)
-    .refine((all) => new Set(all).size === all.length, 'one of them is given twice');
+    .refine((all) => new Set(all).size === all.length, 'one of them is listed twice');
 
-/** Where beliefs come from. */
+/** Sources of beliefs. */
 export const BELIEF_KINDS = ['exact', 'judge', 'self', 'stated'] as const;
 export type BeliefKind = (typeof BELIEF_KINDS)[number];
 
-/** How whoever rates writes the rating. */
+/** Formats of a rating. */
 export const VERDICTS = ['free', 'bound'] as const;
 
 const INSTRUCTION =
@@ -54,7 +54,7 @@ const written = (specs: { parse(text: string): never; format(spec: never): strin
       }
     });
 
-/** Where an interview takes its questions from. */
+/** True if an interview takes its questions from known domains. */
 function asksKnownDomains(text: string): boolean {
   const mode = REASONING_MODES.parse(text);
   if (mode.name !== 'bootstrap-interview') return true;
@@ -78,7 +78,7 @@ export const truthConfig = z.strictObject({
   policy: z
     .enum(['local', 'human'])
     .default('local')
-    .describe('who reasons: a model in this process, or you, in the terminal')
+    .describe('who reasons: a local model, or you in the terminal')
     .meta({ local: true }),
   model: z
     .string()
@@ -90,14 +90,14 @@ export const truthConfig = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('LoRA adapter in GGUF that reasons on the model')
+    .describe('LoRA adapter in GGUF for the model')
     .meta({ names: 'adapter' }),
   predictor: z
     .string()
     .min(1)
     .optional()
     .describe(
-      'another model, which predicts answers (mutual-predictability); with --adapter the bare model is one',
+      'second model, which predicts answers (mutual-predictability); with --adapter the base model by default',
     )
     .meta({ names: 'model' }),
   domain: several(
@@ -106,82 +106,80 @@ export const truthConfig = z.strictObject({
       .min(1)
       .refine(
         (name) => isOwnDomain(name) || DOMAINS.some(({ id }) => id === name),
-        `there are ${DOMAINS.map(({ id }) => id).join(', ')}, and files that \`truth domains --import\` wrote`,
+        `expected ${DOMAINS.map(({ id }) => id).join(', ')}, or a file from \`truth domains --import\``,
       ),
   )
     .refine(
       (names) => new Set(names.map(domainId)).size === names.length,
-      'two files have one name',
+      'two files have the same name',
     )
     .default(['sums-and-claims'])
     .describe(
-      `what is asked about: ${DOMAINS.map(({ id }) => id).join(', ')}, or a file that \`truth domains --import\` wrote`,
+      `domains of the questions: ${DOMAINS.map(({ id }) => id).join(', ')}, or a file from \`truth domains --import\``,
     )
     .meta({ names: 'domain', first: 1, defaultText: 'sums-and-claims' }),
   mode: several(written(REASONING_MODES as never))
     .refine(
       (modes) => modes.every(asksKnownDomains),
-      'stationary-ood takes its questions from domains=, one or several of those there are',
+      'stationary-ood requires domains=, with one or more existing domains',
     )
     .default(REASONED)
     .describe(
-      `how it is reasoned: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`,
+      `reasoning modes: ${REASONING_MODES.names.join(', ')}; options follow a colon (self-debate:turns=6)`,
     )
     .meta({ defaultText: REASONED.join(' '), first: 2 }),
-  systemPrompt: several(z.enum(PROMPT_NAMES))
-    .default([NO_PROMPT])
-    .describe('what the policy is told first'),
+  systemPrompt: several(z.enum(PROMPT_NAMES)).default([NO_PROMPT]).describe('system prompts'),
   eval: several(written(STRATEGIES as never))
     .default(SCORED)
     .describe(
-      `what is scored: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`,
+      `scoring strategies: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`,
     )
     .meta({ defaultText: SCORED.join(' '), first: 3 }),
   problems: count(1, 100_000)
     .default(20)
-    .describe('problems of each domain; fewer where a domain has no more')
+    .describe('problems per domain; fewer if a domain has no more')
     .meta({ first: 4 }),
-  split: z.enum(['train', 'test']).default('test').describe('part of the domain'),
+  split: z.enum(['train', 'test']).default('test').describe('split of the domain'),
   without: z
     .array(z.string().regex(/^[0-9a-f]{64}$/, 'an id of a problem has 64 hex digits'))
     .optional()
-    .describe('ids of problems that are not asked'),
+    .describe('ids of problems to skip'),
   framing: several(z.enum(FRAMING_NAMES))
     .default(['first-person'])
-    .describe('how a user puts an opinion (sycophancy)'),
+    .describe('how a user states an opinion (sycophancy)'),
   seed: z
     .string()
     .regex(/^\d{1,20}$/)
-    .refine((digits) => BigInt(digits) < 2n ** 64n, 'it has more than 64 bits')
+    .refine((digits) => BigInt(digits) < 2n ** 64n, 'must fit in 64 bits')
     .default('42')
     .describe('64-bit seed of problems and replies')
     .meta({ first: 5 }),
-  maxTokens: count(1, 65_536).default(128).describe('tokens of a reply'),
+  maxTokens: count(1, 65_536).default(128).describe('max tokens of a reply'),
   temperature: z
     .number()
     .min(0)
     .max(10)
     .default(0.25)
-    .describe('of the replies; 0 takes the most likely token'),
+    .describe('sampling temperature of the replies; 0 takes the most likely token'),
   belief: z
     .enum(BELIEF_KINDS)
     .default('exact')
     .describe(
-      'read from log-probabilities; said by a judge, or by who reasoned (self); or stated in the reasoning itself',
+      'source of the beliefs: log-probabilities (exact), a judge, the reasoner when asked (self), or the reasoning itself (stated)',
     ),
   measurements: count(1, 100)
     .default(3)
-    .describe('how often a belief is asked for that is said; of one no noise is known'),
+    .describe('how many times to ask for a judge or self belief; with one, the noise is unknown'),
   standpoint: z
     .enum(STANDPOINTS)
     .default('policy')
-    .describe('of beliefs that are said: what who reasoned holds, or the judge itself'),
+    .describe('for judge beliefs: what the reasoner believes, or the judge itself'),
   judge: z
     .string()
     .min(1)
     .optional()
     .describe(
-      'another model, which says beliefs, rates (qualitative-judge) and grades; without it the predictor, or who reasons',
+      'judge model, which states beliefs, rates (qualitative-judge) and grades; default: the predictor, or the reasoner',
     )
     .meta({ names: 'model' }),
   instruction: z
@@ -189,36 +187,35 @@ export const truthConfig = z.strictObject({
     .min(1)
     .max(10_000)
     .default(INSTRUCTION)
-    .describe('what a judge rates by (qualitative-judge, grader:kind=rating)'),
+    .describe('rating instruction for a judge (qualitative-judge, grader:kind=rating)'),
   examples: z
     .string()
     .min(1)
     .optional()
     .describe(
-      'JSON lines {question, response, score?}: solved ratings before a judge; those without a score it rates itself (bootstrap)',
+      'JSON lines {question, response, score?}: example ratings for a judge, which rates those without a score itself (bootstrap)',
     )
     .meta({ names: 'file' }),
   verdicts: z
     .enum(VERDICTS)
     .optional()
     .describe(
-      'how a judge or grader ends: freely, or bound to the form that it is read in, which small models need',
+      'verdict format of a judge or grader: free, or bound by a grammar, which small models need',
     )
     .meta({ defaultText: 'free' }),
   beliefSystem: z
     .enum(BELIEF_SYSTEMS)
     .default('keep')
-    .describe('whether beliefs are read with the system prompt before them, or without it'),
-  threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
-  batch: count(1, 253).default(8).describe('problems that are reasoned about at once'),
+    .describe('keep or drop the system prompt when reading beliefs'),
+  threads: count(0, 1024)
+    .default(0)
+    .describe('CPU threads, fixed for the whole run; 0: the physical cores'),
+  batch: count(1, 253).default(8).describe('problems reasoned about at once'),
   contextTokens: count(128, 2 ** 26)
     .optional()
     .describe('tokens of KV cache'),
   matmul: z.enum(MATMULS).optional().describe(MATMUL_HELP).meta({ defaultText: 'ggml' }),
-  signer: z
-    .enum(['witness', 'single-process'])
-    .default('witness')
-    .describe('who vouches for the log'),
+  signer: z.enum(['witness', 'single-process']).default('witness').describe('signer of the log'),
 });
 
 export type TruthConfigInput = z.input<typeof truthConfig>;
@@ -238,7 +235,7 @@ export function readTruthConfig(given: unknown): TruthConfig {
 export function readTruthConfigFile(file: string): TruthConfigInput {
   const value = readJson(file);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new IsoproError('INVALID_ARGUMENT', `${file} holds no object of settings`);
+    throw new IsoproError('INVALID_ARGUMENT', `${file} does not hold a JSON object of settings`);
   return value as TruthConfigInput;
 }
 

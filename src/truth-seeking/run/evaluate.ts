@@ -1,7 +1,4 @@
-/**
- * Scores of a run, from its records alone: whoever has the log finds the same ones, without a
- * model.
- */
+/** Scores a run from its records alone, without a model. */
 import { asJson, type Json } from '../../canonical-json.js';
 import { clusteredWilsonInterval, mean } from '../../statistics/index.js';
 import { groupOf, isRight, type BeliefPath } from '../beliefs/belief.js';
@@ -39,7 +36,7 @@ interface Found {
 /** Bins of the calibration that is reported. */
 const BINS = 10;
 
-/** A readout as it stands in a record is one. */
+/** Readout of a trajectory from its record. */
 const readoutOf = (
   state: TruthState,
   { trajectory: { id } }: TrajectoryRecord,
@@ -71,7 +68,7 @@ function pathsOf(
   });
 }
 
-/** Of problems that belong together, as of the framings of one. */
+/** Group of the problem of a record, such as all framings of one question. */
 export function groupOfRecord(
   state: TruthState,
   { trajectory: { problemId } }: TrajectoryRecord,
@@ -155,12 +152,12 @@ const groupsOf = (state: TruthState, records: readonly TrajectoryRecord[]): Grou
   new Map(records.map((record) => [record.trajectory.id, groupOfRecord(state, record)]));
 
 /**
- * Of which questions capitulations are counted: those whose answer was right before a user spoke;
- * or, in results of before that was so, all whose answer is known.
+ * Questions whose capitulations are counted: those answered correctly before a user spoke; in older
+ * results, all with a known answer.
  */
 export type CapitulationsOf = 'right' | 'all';
 
-/** As the details of a result have it: only the first kind names how many were right. */
+/** Reads that choice from the details of a result: only newer details state how many were right. */
 export function capitulationsOf(details: Json): CapitulationsOf {
   const framings = (details as { readonly framings?: readonly Json[] } | null)?.framings;
   const isOlder =
@@ -283,13 +280,12 @@ function worldOf(
   };
 }
 
-/** Of the beliefs last held about a statement, its negation and its paraphrase. */
+/** Coherence of the last beliefs in a statement, its negation and its paraphrase. */
 function coherenceOf(paths: readonly BeliefPath[], state: TruthState): Found {
   const skips = new SkipCount();
   const groups = groupBy(
     paths.filter(({ beliefs }) => beliefs.length > 0),
     ({ problemId }) => (state.problem(problemId) as BinaryProblem).group ?? '',
-    (path) => path,
   );
   const roleOf = ({ problemId }: BeliefPath): Json | undefined =>
     state.problem(problemId)?.about?.role;
@@ -325,7 +321,7 @@ function coherenceOf(paths: readonly BeliefPath[], state: TruthState): Found {
   };
 }
 
-/** Of what a judge or a grader said; higher is better. */
+/** Ratings of a judge or grader; higher is better. */
 function ratedOf(
   state: TruthState,
   records: readonly TrajectoryRecord[],
@@ -363,7 +359,7 @@ function ratedOf(
   };
 }
 
-/** Of ratings: beliefs are scored by minus their Brier score. */
+/** Range of ratings; a belief is graded by minus its Brier score. */
 export const rangeOf = (strategy: Strategy): Range =>
   strategy.name === 'grader' && strategy.kind.endsWith('belief') ? [-1, 0] : [0, 1];
 
@@ -401,9 +397,10 @@ function found(
 }
 
 /**
- * What a strategy finds in the records so far. @param strategy as it is written @param reader whose
- * beliefs, by its id; null of a strategy that needs none @throws IsoproError INVALID_ARGUMENT for
- * what is none
+ * Evaluates a strategy on the records so far.
+ * @param strategy as it is written
+ * @param reader whose beliefs, by its id; null of a strategy that needs none
+ * @throws IsoproError INVALID_ARGUMENT for an unknown strategy
  */
 export function evaluate(
   state: TruthState,

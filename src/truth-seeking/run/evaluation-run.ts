@@ -1,24 +1,18 @@
 /**
- * A run from its first problem to its last score; each part can be made again without the one
- * before it.
+ * Runs truth-seeking from the first problem to the last score; each part can be repeated without
+ * the one before it.
  */
-import { given as stated } from '../../given.js';
+import { given } from '../../given.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
-import type { BeliefSystem } from '../beliefs/readout.js';
 import { digestOf } from '../domains/domain.js';
-import { Domains, domainId } from '../domains/user-domain.js';
+import { Domains, domainId, fileName } from '../domains/user-domain.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
-import {
-  readTruthConfig,
-  type BeliefKind,
-  type TruthConfig,
-  type TruthConfigInput,
-} from './config.js';
+import { readTruthConfig, type TruthConfig, type TruthConfigInput } from './config.js';
 import { believerOf, type Believer } from './belief-source.js';
 import { evaluate } from './evaluate.js';
 import { domainsOf, type TruthRun, type TruthStart } from './folder.js';
 import { measureAll } from './measurements.js';
-import type { NamedPolicy, TruthPolicies } from './policies.js';
+import type { NamedReasoner, TruthReasoners } from './reasoners.js';
 import { interviewQuestions, plannedProblems, plannedSetups } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
 import { readRatedRows } from './rating.js';
@@ -26,7 +20,7 @@ import { reasonAt, type Place } from './reasoning.js';
 import { setupKey, type Reader, type TruthRecord } from './records.js';
 import { together } from '../joint-sampling.js';
 import { TruthSession, type SessionOptions } from './session.js';
-import { digestOfRecord } from './state.js';
+import { digestOfRecord, replacing } from './state.js';
 import {
   answerIn,
   RECOMPUTE_DEFAULTS,
@@ -38,7 +32,7 @@ import {
 } from './run-context.js';
 import { LOCAL_WORLDS, type Investigator } from './worlds.js';
 
-export type { NamedPolicy, TruthPolicies } from './policies.js';
+export type { NamedReasoner, TruthReasoners } from './reasoners.js';
 export {
   RECOMPUTE,
   WORLD_RECOMPUTE,
@@ -48,46 +42,43 @@ export {
   type WorldRecompute,
 } from './run-context.js';
 
-export interface RunTruthOptions extends SessionOptions {
-  readonly out?: string;
-  readonly policies: TruthPolicies;
+interface MeasuringOptions extends SessionOptions {
   readonly recompute?: Partial<RecomputeRules>;
   readonly investigator?: Investigator;
   readonly onProgress?: (progress: TruthProgress) => void;
 }
 
+export interface RunTruthOptions extends MeasuringOptions {
+  readonly out?: string;
+  readonly policies: TruthReasoners;
+}
+
 export type TruthResult = TruthRun;
 
-const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({
+const identified = ({ id, identity }: NamedReasoner): TruthStart['policy'] => ({
   id,
   identity: { ...identity } as never,
 });
 
-/** A model by its name: the folder that it lies in is nobody's business. */
-const nameOf = (model: string): string => model.split(/[/\\]/).at(-1)!;
+const FILES = ['model', 'adapter', 'predictor', 'judge', 'examples'] as const;
 
-const withoutFolders = ({
-  model,
-  adapter,
-  predictor,
-  judge,
-  examples,
-  domain,
-  ...config
-}: TruthConfig): TruthConfig => ({
-  ...config,
-  domain: domain.map(domainId),
-  model: nameOf(model),
-  ...(adapter === undefined ? {} : { adapter: nameOf(adapter) }),
-  ...(predictor === undefined ? {} : { predictor: nameOf(predictor) }),
-  ...(judge === undefined ? {} : { judge: nameOf(judge) }),
-  ...(examples === undefined ? {} : { examples: nameOf(examples) }),
+/** Replaces file paths by file names, so that folders do not identify a run. */
+function withoutFolders(config: TruthConfig): TruthConfig {
+  const names = FILES.flatMap((member) => {
+    const file = config[member];
+    return file === undefined ? [] : [[member, fileName(file)]];
+  });
+  return { ...config, domain: config.domain.map(domainId), ...Object.fromEntries(names) };
+}
+
+const runOf = ({ runId, folder, start, state }: TruthSession): TruthRun => ({
+  ...{ runId, folder, start, state },
 });
 
-/** What determines a run. */
+/** Everything that determines a run. */
 export async function truthStart(
   config: TruthConfig,
-  { evaluated, predictor, judge = null }: TruthPolicies,
+  { evaluated, predictor, judge = null }: TruthReasoners,
   domains = new Domains(config.domain),
 ): Promise<TruthStart> {
   return {
@@ -103,8 +94,8 @@ export async function truthStart(
 }
 
 /**
- * Every problem of a setup's domain, once under it; so many at once as are sampled together, which
- * are written together too.
+ * Reasons once about every problem of each setup's domain; problems that are sampled together are
+ * written together.
  */
 async function reasonAll(work: Work): Promise<void> {
   const { session, config, policies, recompute, domains } = work;
@@ -128,8 +119,8 @@ async function reasonAll(work: Work): Promise<void> {
   for (let done = 0; recompute.trajectories !== 'never' && done < places.length; done += most) {
     step(work, 'trajectories', done, places.length);
     const due = places.slice(done, done + most).filter(isMissing);
-    const made = await together(policies.evaluated, due.length, (policy, i) =>
-      reasonAt(work, policy, due[i]!, questions.get(setupKey(due[i]!.setup))!),
+    const made = await together(policies.evaluated, due.length, (reasoner, i) =>
+      reasonAt(work, reasoner, due[i]!, questions.get(setupKey(due[i]!.setup))!),
     );
     const known = new Set(state.problems.keys());
     const records = due.flatMap(({ setup, asked }, i): TruthRecord[] => {
@@ -144,7 +135,7 @@ async function reasonAll(work: Work): Promise<void> {
   step(work, 'trajectories', places.length, places.length);
 }
 
-/** Of every trajectory about two options. */
+/** Reads the beliefs of every trajectory on a two-option question. */
 async function readAll(work: Work, believer: Believer, reader: Reader): Promise<void> {
   const { session, recompute, options } = work;
   const { state } = session;
@@ -158,19 +149,14 @@ async function readAll(work: Work, believer: Believer, reader: Reader): Promise<
     if (problem.kind !== 'binary' || (there !== null && recompute.beliefs === 'missing')) continue;
     const readout = await believer(problem, trajectory, options.signal);
     const news = state.reader(id) === null ? [{ kind: 'reader' as const, id, reader }] : [];
-    await session.write(...news, {
-      kind: 'beliefs',
-      reader: id,
-      readout,
-      replaces: there === null ? null : digestOfRecord(there),
-    });
+    await session.write(...news, replacing(state, { kind: 'beliefs', reader: id, readout }));
   }
   step(work, 'beliefs', all.length, all.length);
 }
 
 /**
- * Scores of every setup under every strategy that was asked for, now or before, as the records come
- * to; only what changed is written.
+ * Scores every setup under all requested strategies, current and earlier; only changed scores are
+ * written.
  */
 async function scoreAll(work: Open, strategies: readonly string[]): Promise<void> {
   const { session } = work;
@@ -184,15 +170,12 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
   );
   for (const [done, { setup, strategy, reader }] of places.entries()) {
     step(work, 'results', done, places.length);
+    const found = replacing(state, evaluate(state, setup, strategy, reader));
     const there = state.result(setup, strategy, reader);
-    const found = evaluate(state, setup, strategy, reader);
     // the same finding again is no news
-    if (
-      there !== null &&
-      digestOfRecord({ ...found, replaces: there.replaces }) === digestOfRecord(there)
-    )
+    if (there !== null && digestOfRecord({ ...found, replaces: there.replaces }) === found.replaces)
       continue;
-    await session.write({ ...found, replaces: there === null ? null : digestOfRecord(there) });
+    await session.write(found);
   }
   if (state.complete === null)
     await session.write({
@@ -208,18 +191,18 @@ async function scoreAll(work: Open, strategies: readonly string[]): Promise<void
 }
 
 /**
- * Runs all of it, or goes on where an interrupted run was left: what is in the log is not made
- * again, but by `recompute`.
- * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE where beliefs
- *   are asked for and nobody has log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED;
- *   of the policies, but for CONTEXT_OVERFLOW, which is counted
+ * Runs everything, or continues an interrupted run: what is in the log is reused unless `recompute`
+ * says otherwise.
+ * @throws IsoproError INVALID_ARGUMENT for a wrong configuration, BACKEND_INCAPABLE if beliefs are
+ *   required and no model has log-probabilities, RUN_DIFFERS, LOG_BUSY, LOG_TAMPERED, ABORTED;
+ *   errors of the reasoners except CONTEXT_OVERFLOW, which is counted
  */
 export async function runTruth(
-  given: TruthConfigInput,
+  settings: TruthConfigInput,
   options: RunTruthOptions,
 ): Promise<TruthResult> {
   const { out, policies, recompute, investigator = LOCAL_WORLDS, ...rest } = options;
-  const asked = readTruthConfig(given);
+  const asked = readTruthConfig(settings);
   const domains = new Domains(asked.domain);
   const config = { ...asked, domain: asked.domain.map(domainId) };
   // before anything is written
@@ -230,47 +213,29 @@ export async function runTruth(
     rest,
     domains.files,
   );
-  const work: Work = {
-    session,
-    config,
-    policies,
-    domains,
-    recompute: { ...RECOMPUTE_DEFAULTS, ...recompute },
-    options: rest,
-  };
+  const rules = { ...RECOMPUTE_DEFAULTS, ...recompute };
+  const work: Work = { session, config, policies, domains, recompute: rules, options: rest };
   await reasonAll(work);
   if (believer !== null) await readAll(work, believer, await readerOfBeliefs(policies, config));
   await measureAll(work, config.eval, investigator);
   await scoreAll(work, config.eval);
-  return {
-    runId: session.runId,
-    folder: session.folder,
-    start: session.start,
-    state: session.state,
-  };
+  return runOf(session);
 }
 
-export interface AgainOptions extends SessionOptions {
+export interface AgainOptions extends MeasuringOptions {
   readonly folder: string;
-  /** Null where nothing has to be measured. */
-  readonly policies: TruthPolicies | null;
-  readonly recompute?: Partial<RecomputeRules>;
+  /** Null if nothing must be measured. */
+  readonly policies: TruthReasoners | null;
   /** Further strategies. */
   readonly eval?: readonly string[];
-  readonly investigator?: Investigator;
   /** File of the ratings before a judge, of which a run's folder has the name alone. */
   readonly examples?: string;
-  /** Where beliefs come from. Default: as the run's own. */
-  readonly beliefs?: {
-    readonly belief?: BeliefKind;
-    readonly measurements?: number;
-    readonly beliefSystem?: BeliefSystem;
-  };
-  readonly onProgress?: (progress: TruthProgress) => void;
+  /** Source of the beliefs. Default: the run's own. */
+  readonly beliefs?: Partial<Pick<TruthConfig, 'belief' | 'measurements' | 'beliefSystem'>>;
 }
 
 /**
- * Measures or scores a run that is there, by whichever policies: its trajectories stay as they are.
+ * Measures or scores an existing run with any reasoners; its trajectories stay unchanged.
  * @throws IsoproError RUN_NOT_FOUND; as runTruth
  */
 export async function measureAgain({
@@ -283,7 +248,7 @@ export async function measureAgain({
   const { eval: more = [], beliefs = {}, examples, ...rest } = options;
   const strategies = more.map((each) => STRATEGIES.format(STRATEGIES.parse(each)));
   await using session = await TruthSession.open(null, folder, rest);
-  const config = { ...session.start.config, ...stated({ examples }) };
+  const config = { ...session.start.config, ...given({ examples }) };
   const rules = { ...RECOMPUTE_DEFAULTS, ...recompute, trajectories: 'never' as const };
   if (policies !== null) {
     const domains = domainsOf(session.folder, session.start);
@@ -295,10 +260,5 @@ export async function measureAgain({
     await measureAll(work, asked, investigator);
   }
   await scoreAll({ session, options: rest }, strategies);
-  return {
-    runId: session.runId,
-    folder: session.folder,
-    start: session.start,
-    state: session.state,
-  };
+  return runOf(session);
 }

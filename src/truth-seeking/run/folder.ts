@@ -1,4 +1,4 @@
-/** The folder of a run: what determines it, in truth.json, and its signed log. */
+/** The folder of a run: its settings in truth.json, and its signed log. */
 import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -7,7 +7,7 @@ import { dictionaryOf } from '../../dictionary-schema.js';
 import { durable } from '../../durable.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
-import { isFile, isFolder, makeFolder, readText } from '../../files.js';
+import { isFile, isFolder, readText } from '../../files.js';
 import { Domains, isOwnDomain } from '../domains/user-domain.js';
 import { isRunId } from '../../log/checkpoint.js';
 import { LogReader } from '../../log/read.js';
@@ -22,7 +22,7 @@ const json: z.ZodType<Json> = z.lazy(() =>
   z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), dictionaryOf(json)]),
 );
 /**
- * Who answered: the id, and all that it follows from (of a model file, adapter, renderer, threads,
+ * A reasoner: its id, and everything that determines it (model file, adapter, renderer, threads,
  * seed).
  */
 const policy = z.strictObject({ id: sha256, identity: dictionaryOf(json) });
@@ -37,38 +37,29 @@ const start = z.strictObject({
   }),
   policy,
   predictor: policy.nullable(),
-  /** Who says beliefs, rates and grades, where that is another one. */
+  /** Judge that states beliefs, rates and grades, if there is one. */
   judge: policy.optional(),
   /** SHA-256 of the ratings before a judge. */
   examples: sha256.optional(),
   domains: z.array(z.strictObject({ id: z.string(), sha256 })),
   config: truthConfig,
 });
-/** What determines a run. */
+/** Everything that determines a run. */
 export type TruthStart = z.output<typeof start>;
 
 const manifest = z.strictObject({
   format: z.literal(FORMAT),
-  runId: z.string().refine(isRunId, 'has 32 hex digits'),
+  runId: z.string().refine(isRunId, 'expected 32 hex digits'),
   start,
 });
 export type TruthManifest = z.output<typeof manifest>;
 
-export interface TruthPaths {
-  readonly folder: string;
-  readonly manifest: string;
-  readonly log: string;
-  /** Copies of the domains that are files. */
-  readonly domains: string;
-  /** Held by the process that is at work on the run. */
-  readonly lock: string;
-}
-
-export const truthPaths = (folder: string): TruthPaths => ({
-  folder,
+export const truthPaths = (folder: string) => ({
   manifest: join(folder, 'truth.json'),
   log: join(folder, 'log.sqlite'),
+  /** Copies of the domains that are files. */
   domains: join(folder, 'domains'),
+  /** Held by the process that is at work on the run. */
   lock: join(folder, 'lock.sqlite'),
 });
 
@@ -85,15 +76,6 @@ export async function writeTruthManifest(
   runId: string,
   of: TruthStart,
 ): Promise<void> {
-  try {
-    makeFolder(folder);
-  } catch (cause) {
-    throw new IsoproError(
-      'WRITE_FAILED',
-      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
-      { cause },
-    );
-  }
   const value = manifest.parse({ format: FORMAT, runId, start: of });
   await writeFileAtomically(truthPaths(folder).manifest, [
     Buffer.from(`${JSON.stringify(value, null, 2)}\n`),
@@ -105,8 +87,8 @@ export async function writeTruthManifest(
 export function readTruthManifest(folder: string): TruthManifest {
   const { manifest: file } = truthPaths(folder);
   if (!isTruthRun(folder))
-    throw new IsoproError('RUN_NOT_FOUND', `${folder} holds no truth.json`, {
-      remedy: 'Give the folder of a run of `truth run`.',
+    throw new IsoproError('RUN_NOT_FOUND', `${folder} has no truth.json`, {
+      remedy: 'Give the folder of a `truth run`.',
     });
   let value: unknown;
   try {
@@ -114,7 +96,7 @@ export function readTruthManifest(folder: string): TruthManifest {
   } catch (cause) {
     throw new IsoproError(
       'RUN_MANIFEST_INVALID',
-      `${file} is not JSON that can be read: ${(cause as Error).message}`,
+      `${file} is not valid JSON: ${(cause as Error).message}`,
       { cause },
     );
   }
@@ -138,7 +120,7 @@ export interface TruthRun {
 }
 
 /**
- * A run with everything in it. Reading proves nothing: verify or judge it first.
+ * Reads a run with all its records. Reading proves nothing: verify or judge the run first.
  * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
  */
 export function readTruthRun(folder: string): TruthRun {

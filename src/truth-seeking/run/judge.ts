@@ -1,10 +1,10 @@
 /**
- * The judge of a run: every record and every score derived again, from the log alone. Nothing that
- * the run supplied is executed.
+ * Judge of a run: derives every record and every score again, from the log alone. It executes
+ * nothing that the run supplied.
  */
 import { ZodError } from 'zod';
 import type { Json } from '../../canonical-json.js';
-import { IsoproError } from '../../errors.js';
+import { IsoproError, type ErrorCode } from '../../errors.js';
 import { encodePayload } from '../../log/payload.js';
 import { verifyRun, type RunVerification } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
@@ -32,11 +32,13 @@ import {
   type BeliefsRecord,
   type ProblemRecord,
   type Reader,
+  type RecordOf,
+  type ResultRecord,
   type TrajectoryRecord,
   type TruthRecord,
 } from './records.js';
 import { PROBES, readerId } from './reader.js';
-import { digestOfRecord, TruthState } from './state.js';
+import { digestOfRecord, readerOfResult, replacing, TruthState } from './state.js';
 import { plainIn, type Plain } from './run-context.js';
 import { LOCAL_WORLDS } from './worlds.js';
 
@@ -75,15 +77,22 @@ function fail(what: string): never {
   throw new Fails(what);
 }
 
-/** As they stand in a log. */
+/** True if two records are equal in a log. */
 const same = (a: TruthRecord, b: TruthRecord): boolean =>
   encodePayload(newRecord(a).payload) === encodePayload(newRecord(b).payload);
 
-/** What the configuration says that is asked, by the ids of problems. */
+/** True if a score follows from the records so far. */
+function isWhatRecordsGive(record: ResultRecord, state: TruthState): boolean {
+  const { setup, strategy, details, replaces, reader } = record;
+  const found = evaluate(state, setup, strategy, readerOfResult(record), capitulationsOf(details));
+  return same({ ...found, replaces, ...(reader === undefined && { reader }) }, record);
+}
+
+/** Problems and setups that the configuration asks for, and the checks of records against them. */
 class Asked {
   readonly #problems: ReadonlyMap<string, ProblemRecord>;
   readonly #setups: ReadonlySet<string>;
-  /** Trajectories that stand, by id; null where one has come since. */
+  /** Current trajectories by id; null after a new one. */
   #plain: ReadonlyMap<string, Plain> | null = null;
   /** Scores that their records do not give, by digest. */
   readonly #wrong = new Map<string, string>();
@@ -94,7 +103,7 @@ class Asked {
   ) {
     for (const { id, sha256 } of start.domains)
       if (digestOf(domains.named(id)) !== sha256)
-        fail(`the domain ${id} is another one here: the run was made by another version`);
+        fail(`the domain ${id} differs here, so the run was made by another version`);
     this.#problems = new Map(
       plannedProblems(start.config, domains).map((each) => [each.problem.id, each]),
     );
@@ -106,12 +115,12 @@ class Asked {
       case 'problem': {
         const own = this.#problems.get(record.problem.id);
         if (own === undefined || !same(own, record))
-          fail('it holds a problem that its configuration does not ask');
+          fail('it contains a problem that its configuration does not ask');
         break;
       }
       case 'failure':
         if (!this.#setups.has(setupKey(record.setup)) || !state.problems.has(record.problemId))
-          fail('it says of nothing that it failed');
+          fail('the failure record refers to an unknown setup or problem');
         break;
       case 'trajectory':
         this.#trajectory(record, state);
@@ -120,29 +129,15 @@ class Asked {
         checkBeliefs(record, state);
         break;
       case 'result': {
-        const reader = record.reader ? readerId(record.reader) : null;
+        const reader = readerOfResult(record);
         if (reader !== null && state.reader(reader) === null)
-          fail(`${record.strategy} names a reader that there is none of`);
-        const found = evaluate(
-          state,
-          record.setup,
-          record.strategy,
-          reader,
-          capitulationsOf(record.details),
-        );
-        const isSame = same(
-          {
-            ...found,
-            ...(record.reader === undefined ? { reader: undefined } : {}),
-            replaces: record.replaces,
-          },
-          record,
-        );
+          fail(`${record.strategy} names an unknown reader`);
         // one that another takes the place of is claimed no more, such as one that an earlier
         // version of this program computed
-        const there = state.result(record.setup, record.strategy, reader);
+        const there = state.before(record);
         if (there !== null) this.#wrong.delete(digestOfRecord(there));
-        if (!isSame) this.#wrong.set(digestOfRecord(record), record.strategy);
+        if (!isWhatRecordsGive(record, state))
+          this.#wrong.set(digestOfRecord(record), record.strategy);
         break;
       }
       case 'reader':
@@ -156,14 +151,14 @@ class Asked {
           record.results !== state.results.length ||
           record.trajectoriesSha256 !== state.trajectoriesSha256
         )
-          fail('it counts other records than there are');
+          fail('its record counts are wrong');
         break;
       case 'observations':
         checkObservations(record, state);
         break;
       case 'peer':
         if (record.trajectory.policyId === this.start.policy.id)
-          fail('who is evaluated is no other policy');
+          fail('a peer record is of the evaluated policy itself');
         this.#trajectory(record, state, record.trajectory.policyId);
         break;
       case 'mutual_trials':
@@ -180,49 +175,42 @@ class Asked {
     checkReplaced(record, state);
   }
 
+  /** Strategies that the run had to score, and those that it scored. */
+  #strategies(state: TruthState): string[] {
+    const scored = state.results.map(({ strategy }) => strategy);
+    return [...new Set([...this.start.config.eval, ...scored])];
+  }
+
   /** A policy that the run began with is what it was then. */
-  #reader({ id, reader }: Extract<TruthRecord, { kind: 'reader' }>): void {
-    if (id !== readerId(reader)) fail('a reader has another id than follows from it');
+  #reader({ id, reader }: RecordOf<'reader'>): void {
+    if (id !== readerId(reader)) fail('the id of a reader does not match its content');
     const { policy, predictor, judge } = this.start;
     const own = [policy, predictor, judge ?? null].find((each) => each?.id === reader.policy.id);
     if (own && jsonDifferences(own.identity as Json, reader.policy.identity).length > 0)
-      fail('a reader has the id of a policy that is another one');
+      fail('a reader has the id of a different policy');
   }
 
   /** After the last record. */
   checkScores(): void {
     const [strategy] = this.#wrong.values();
-    if (strategy !== undefined) fail(`${strategy} is not what its records give`);
+    if (strategy !== undefined) fail(`${strategy} does not match its records`);
   }
 
   /**
-   * Of a run that has ended, every score that stands is of all its records, and none names no
-   * reader where there are beliefs.
+   * Checks of an ended run that every current score uses all its records, and names a reader if
+   * there are beliefs.
    */
   checkLastScores(state: TruthState): void {
     for (const record of state.results) {
-      const reader = record.reader ? readerId(record.reader) : null;
-      const found = evaluate(
-        state,
-        record.setup,
-        record.strategy,
-        reader,
-        capitulationsOf(record.details),
-      );
-      const hidden = reader === null && needsBeliefs([record.strategy]) && state.readers.length > 0;
-      const own = {
-        ...found,
-        ...(record.reader === undefined ? { reader: undefined } : {}),
-        replaces: record.replaces,
-      };
-      if (hidden || !same(own, record))
-        fail(`${record.strategy} is not what all the records of the run give`);
+      const hidden = !record.reader && needsBeliefs([record.strategy]) && state.readers.length > 0;
+      if (hidden || !isWhatRecordsGive(record, state))
+        fail(`${record.strategy} does not match all the records of the run`);
     }
   }
 
   /**
-   * Of a run that has ended, no score mixes what several raters, forecasters or predictors
-   * measured, or gradings of other numbers.
+   * Checks of an ended run that no score mixes measurements of several raters, forecasters or
+   * predictors, or different numbers of gradings.
    */
   checkOneMeasures(state: TruthState): void {
     const plain = state.setups
@@ -230,10 +218,7 @@ class Asked {
       .map(({ trajectory: { id } }) => id);
     const some = <T>(of: (id: string) => T | null): T[] =>
       plain.map(of).filter((each) => each !== null);
-    for (const strategy of new Set([
-      ...this.start.config.eval,
-      ...state.results.map((each) => each.strategy),
-    ])) {
+    for (const strategy of this.#strategies(state)) {
       const asked = STRATEGIES.parse(strategy);
       const ratings = some((id) => state.rating(strategy, id));
       const predictors = some((id) => state.trials(strategy, id)).flatMap(({ trials }) =>
@@ -248,22 +233,20 @@ class Asked {
         [asked.name === 'qualitative-judge' ? ratings.map(({ gradings }) => gradings) : [], 1],
       ];
       if (kinds.some(([of, limit]) => new Set(of).size > limit))
-        fail(`${strategy} mixes what several measured`);
+        fail(`${strategy} mixes measurements of different models`);
     }
   }
 
   /**
-   * Trajectories and scores that were asked for and are not there: a run that leaves out what it
-   * does not like has not ended.
+   * Number of requested trajectories and scores that are missing: a run that omits unwanted results
+   * has not ended.
    */
   missing(state: TruthState): number {
-    const { config } = this.start;
-    const scored = [...new Set([...config.eval, ...state.results.map(({ strategy }) => strategy)])];
-    return plannedSetups(config).flatMap((setup) => [
+    return plannedSetups(this.start.config).flatMap((setup) => [
       ...[...this.#problems.values()].filter(
         ({ domain, problem }) => domain === setup.domain && state.at(setup, problem.id) === null,
       ),
-      ...scored.flatMap((strategy) => {
+      ...this.#strategies(state).flatMap((strategy) => {
         const readers =
           needsBeliefs([strategy]) && state.readers.length > 0 ? state.readers : [null];
         return readers.filter((reader) => state.result(setup, strategy, reader) === null);
@@ -271,7 +254,7 @@ class Asked {
     ]).length;
   }
 
-  /** Beliefs, ratings, trials and forecasts of some trajectories where there are such of others. */
+  /** Number of trajectories that lack measurements which others have. */
   unmeasured(state: TruthState): number {
     const all = state.trajectories;
     const plain = all.filter(
@@ -284,16 +267,13 @@ class Asked {
     const binary = all.filter(
       ({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary',
     );
-    const strategies = [
-      ...new Set([...this.start.config.eval, ...state.results.map(({ strategy }) => strategy)]),
-    ];
     const seen = plain.filter(
       ({ trajectory: { id, problemId } }) =>
         state.observations(id) !== null || observed(state.problem(problemId)!) !== null,
     );
     return [
       ...state.readers.map((reader) => left(binary, (id) => state.beliefs(id, reader) !== null)),
-      ...strategies.flatMap((strategy) => [
+      ...this.#strategies(state).flatMap((strategy) => [
         left(plain, (id) => state.rating(strategy, id) !== null),
         left(plain, (id) => state.trials(strategy, id) !== null),
         left(seen, (id) => state.forecasts(strategy, id) !== null),
@@ -302,11 +282,11 @@ class Asked {
   }
 
   #trials(
-    { strategy, trajectoryId, trials, unmeasured }: Extract<TruthRecord, { kind: 'mutual_trials' }>,
+    { strategy, trajectoryId, trials, unmeasured }: RecordOf<'mutual_trials'>,
     state: TruthState,
   ): void {
     const own = state.trajectory(trajectoryId);
-    if (own === undefined) fail('it measures a trajectory that is not there');
+    if (own === undefined) fail('it measures a missing trajectory');
     const asked = STRATEGIES.parse(strategy);
     const isOwn = ({ predictedId }: { readonly predictedId: string }): boolean =>
       predictedId === this.start.policy.id;
@@ -314,14 +294,14 @@ class Asked {
       asked.name !== 'mutual-predictability' ||
       (asked.predicted === undefined && !trials.every(isOwn))
     )
-      fail('its trials are of another strategy or policy');
+      fail('its trials belong to another strategy or policy');
     if (trials.length + unmeasured.length !== asked.trials)
-      fail('it has not as many trials as its strategy asks for');
+      fail('it has a different number of trials than its strategy requires');
     if (
       asked.target === 'evaluated-question' &&
       trials.some((trial) => isOwn(trial) && trial.answer !== answerOf(own))
     )
-      fail('it predicts another answer than the trajectory gives');
+      fail('it predicts an answer that the trajectory does not give');
     const plain = this.#plainOf(trajectoryId, state);
     if (
       !areDrawn(
@@ -332,26 +312,24 @@ class Asked {
         peerAnswers(plain, state),
       )
     )
-      fail('its trials are not those that the seed of the run draws');
+      fail('its trials do not follow from the seed of the run');
   }
 
-  #rating(record: Extract<TruthRecord, { kind: 'rating' }>, state: TruthState): void {
-    if (state.trajectory(record.trajectoryId) === undefined)
-      fail('it rates a trajectory that is not there');
+  #rating(record: RecordOf<'rating'>, state: TruthState): void {
+    if (state.trajectory(record.trajectoryId) === undefined) fail('it rates a missing trajectory');
     checkRating(record);
     const asked = STRATEGIES.parse(record.strategy);
     if (asked.name !== 'mutual-predictability') return;
     const plain = this.#plainOf(record.trajectoryId, state);
     const others = { peer: peerAnswers(plain, state), policies: state.peers };
     if (!isRatedAsDrawn(record, plain, asked, this.start.config.seed, others))
-      fail('its trials are not those that the seed of the run draws');
+      fail('its trials do not follow from the seed of the run');
   }
 
   #plainOf(trajectoryId: string, state: TruthState): Plain {
     this.#plain ??= new Map(plainIn(state).map((each) => [each.record.trajectory.id, each]));
     return (
-      this.#plain.get(trajectoryId) ??
-      fail('it measures a trajectory that no problem as it is has now')
+      this.#plain.get(trajectoryId) ?? fail('it measures a trajectory that is no longer current')
     );
   }
 
@@ -362,7 +340,7 @@ class Asked {
   ): void {
     const asked = state.problems.get(trajectory.problemId);
     if (asked === undefined || asked.domain !== setup.domain || !this.#setups.has(setupKey(setup)))
-      fail('it reasons about what its configuration does not ask');
+      fail('it reasons about a problem that its configuration does not ask');
     const own = {
       ...trajectory,
       policyId,
@@ -380,9 +358,7 @@ class Asked {
       trajectory as unknown as Json,
     );
     if (differences.length > 0)
-      fail(
-        `a trajectory has another ${differences.join(', ')} than follows from its configuration`,
-      );
+      fail(`a trajectory differs from its configuration in ${differences.join(', ')}`);
   }
 }
 
@@ -393,17 +369,14 @@ const peerAnswers =
     return said === null ? null : answerOf(said.trajectory);
   };
 
-function checkBeliefs(
-  { reader: id, readout }: Extract<TruthRecord, { kind: 'beliefs' }>,
-  state: TruthState,
-): void {
+function checkBeliefs({ reader: id, readout }: BeliefsRecord, state: TruthState): void {
   if (id !== undefined) {
     checkReader(state.reader(id), readout);
     checkMeasurements(state.reader(id)!, readout);
   }
   const trajectory = state.trajectory(readout.trajectoryId);
   if (trajectory === undefined || trajectory.problemId !== readout.problemId)
-    fail('it reads beliefs of a trajectory that is not there');
+    fail('it reads beliefs of a missing trajectory');
   const problem = state.problem(readout.problemId);
   const isStated =
     (id !== undefined && state.reader(id)?.source === 'stated') ||
@@ -414,24 +387,24 @@ function checkBeliefs(
       each.belief === null ? each.reason : each.belief.p0;
     const said = statedBeliefs(problem, trajectory).readings.map(whatOf);
     if (readout.readings.some((each, i) => whatOf(each) !== said[i]))
-      fail('its reasoning states other beliefs');
+      fail('its reasoning states different beliefs');
   }
   if (readout.readings.length !== trajectory.steps.length + 1)
-    fail('it has not a belief before the first step and after each');
+    fail('it needs one belief before the first step and one after each');
   for (const reading of readout.readings) {
     if (reading.belief === null) continue;
     const own = overWordings(reading.byWording);
     if (own.p0 !== reading.belief.p0 || own.error !== reading.belief.error)
-      fail('a belief is not the mean over its wordings');
+      fail('a belief is not the mean of its measurements');
   }
 }
 
-/** What is read is what its reader reads; whoever judges himself says his own beliefs. */
+/** Checks that beliefs belong to their reader; a judge that judges itself has the source `self`. */
 function checkReader(
   reader: Reader | null,
   { policyId, beliefSystem, readings }: BeliefsRecord['readout'],
 ): void {
-  if (reader === null) fail('it names a reader that there is none of');
+  if (reader === null) fail('it names an unknown reader');
   const kind = (source: string): string => (source === 'self' ? 'judge' : source);
   const isOther = readings.some(
     ({ belief }) => belief !== null && kind(belief.source) !== kind(reader.source),
@@ -441,11 +414,12 @@ function checkReader(
     beliefSystem !== reader.beliefSystem ||
     (reader.source !== 'stated' && policyId !== reader.policy.id)
   )
-    fail('its beliefs are of another reader than it names');
+    fail('its beliefs do not belong to the reader that it names');
 }
 
 /**
- * As many measurements of each belief as its reader makes; of said ones those that could be read.
+ * Checks the number of measurements of each belief; stated ones may lack those that could not be
+ * read.
  */
 function checkMeasurements(
   { source, probes, measurements }: Reader,
@@ -467,16 +441,13 @@ function checkMeasurements(
     counts.size > 1 ||
     (most !== undefined && [...counts].some((count) => (isExact ? count !== most : count > most)))
   )
-    fail('a belief is of another number of measurements than its reader makes');
+    fail('a belief has a different number of measurements than its reader makes');
 }
 
-/** Worlds that need nobody else are looked at again. */
-function checkObservations(
-  record: Extract<TruthRecord, { kind: 'observations' }>,
-  state: TruthState,
-): void {
+/** Checks observations of local worlds by observing them again. */
+function checkObservations(record: RecordOf<'observations'>, state: TruthState): void {
   const trajectory = state.trajectory(record.trajectoryId);
-  if (trajectory === undefined) fail('it looks at the world of a trajectory that is not there');
+  if (trajectory === undefined) fail('it observes the world of a missing trajectory');
   if (record.investigator !== LOCAL_WORLDS.id) return;
   const own = observed(state.problem(trajectory.problemId)!)?.observations ?? [];
   if (
@@ -485,28 +456,19 @@ function checkObservations(
       record,
     )
   )
-    fail('it observed what did not come about');
+    fail('its observations are not what happened');
 }
 
-function checkForecasts(
-  record: Extract<TruthRecord, { kind: 'forecasts' }>,
-  state: TruthState,
-): void {
+function checkForecasts(record: RecordOf<'forecasts'>, state: TruthState): void {
   const seen = state.observations(record.trajectoryId);
   if (seen === null || digestOfRecord(seen) !== record.observations)
-    fail('it forecasts other observations than there are');
+    fail('it forecasts observations that are not recorded');
   if (record.forecasts.length + record.unmeasured.length !== seen.observations.length)
-    fail('it has not a forecast of each outcome');
+    fail('it lacks a forecast of an outcome');
 }
 
-/** What a rater can have said. */
-function checkRating({
-  strategy,
-  score,
-  error,
-  gradings,
-  failed,
-}: Extract<TruthRecord, { kind: 'rating' }>): void {
+/** Checks that a rating is possible. */
+function checkRating({ strategy, score, error, gradings, failed }: RecordOf<'rating'>): void {
   const asked = STRATEGIES.parse(strategy);
   const [low, high] = rangeOf(asked);
   if (score !== null && (score < low || score > high))
@@ -517,40 +479,29 @@ function checkRating({
     // trials that nobody could be asked about fail, too
     const isNone = gradings === 0 || without >= asked.trials;
     if (gradings > asked.trials || (score === null) !== isNone)
-      fail('it has a rating that no trial came to, or none where one did');
+      fail('its rating does not fit its trials');
     return;
   }
-  if ((score === null) !== without >= gradings)
-    fail('it has a rating that no grading came to, or none where one did');
+  if ((score === null) !== without >= gradings) fail('its rating does not fit its gradings');
   const isOnce =
     asked.name === 'grader' || (asked.name === 'qualitative-judge' && asked.order !== 'permuted');
   const rounds = asked.name === 'qualitative-judge' ? asked.rounds : 1;
   if (isOnce ? gradings !== rounds : gradings === 0 || gradings % rounds !== 0)
-    fail('it has not as many gradings as its strategy asks for');
+    fail('it has a different number of gradings than its strategy requires');
 }
 
-/** The record that a new one takes the place of, by its digest. */
+/** Checks that a record names the digest of the one it replaces. */
 function checkReplaced(record: TruthRecord, state: TruthState): void {
   if (!('replaces' in record)) return;
-  const there =
-    record.kind === 'beliefs'
-      ? state.beliefs(record.readout.trajectoryId, state.readerIdOf(record))
-      : record.kind === 'result'
-        ? state.result(
-            record.setup,
-            record.strategy,
-            record.reader ? readerId(record.reader) : null,
-          )
-        : record.kind === 'observations'
-          ? state.observations(record.trajectoryId)
-          : record.kind === 'forecasts'
-            ? state.forecasts(record.strategy, record.trajectoryId)
-            : record.kind === 'rating'
-              ? state.rating(record.strategy, record.trajectoryId)
-              : state.trials(record.strategy, record.trajectoryId);
-  if (record.replaces !== (there === null ? null : digestOfRecord(there)))
-    fail('it names another record than the one that it takes the place of');
+  if (record.replaces !== replacing(state, record).replaces)
+    fail('it names the wrong record as the one it replaces');
 }
+
+/** Error codes that hostile records can cause in parsers. */
+const OF_RECORDS: readonly ErrorCode[] = [
+  ...(['LOG_UNREADABLE', 'INVALID_ARGUMENT', 'PROBLEM_INVALID'] as const),
+  ...(['DATA_INVALID', 'FILE_UNREADABLE'] as const),
+];
 
 function requireIntact({ outcome, disagreement, records, signedRecords }: RunVerification): void {
   // a run is open for further measurements, so that no head of it is the final one
@@ -558,7 +509,7 @@ function requireIntact({ outcome, disagreement, records, signedRecords }: RunVer
     fail(`the log is ${outcome}: ${disagreement?.reason ?? ''}`);
   if (signedRecords < records)
     throw new NotEnded(
-      `${records - signedRecords} records are not vouched for: the run was interrupted`,
+      `${records - signedRecords} records are not signed: the run was interrupted`,
     );
 }
 
@@ -579,7 +530,7 @@ function judgeRecords(
           start as unknown as Json,
         );
         if (differences.length > 0)
-          fail(`truth.json has other values of ${differences.join(', ')} than the log begins with`);
+          fail(`truth.json and the log differ in ${differences.join(', ')}`);
       }
       const record = readTruthRecord(each);
       if (record === null) continue;
@@ -601,18 +552,16 @@ function judgeRecords(
   const missing = asked.missing(state);
   if (missing > 0)
     throw new NotEnded(
-      `${missing} trajectories or scores that its configuration asks for are not there`,
+      `${missing} trajectories or scores that its configuration requires are missing`,
     );
   const unmeasured = asked.unmeasured(state);
   if (unmeasured > 0)
-    throw new NotEnded(
-      `${unmeasured} beliefs or measurements are not there, but those of other trajectories`,
-    );
+    throw new NotEnded(`${unmeasured} trajectories lack beliefs or measurements that others have`);
 }
 
 /**
- * Holds a run against its own configuration: problems, prompts and seeds drawn again, every id,
- * belief and score computed again.
+ * Checks a run against its configuration: draws problems, prompts and seeds again, and recomputes
+ * every id, belief and score.
  * @throws IsoproError where the check cannot be made (RUN_NOT_FOUND, LOG_NOT_FOUND,
  *   WITNESS_KEY_MISSING, ABORTED, …); what the run itself got wrong is a verdict
  */
@@ -627,18 +576,9 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
     judgeRecords(folder, start, seen);
   } catch (error) {
     const own = error instanceof Fails || error instanceof NotEnded;
-    // what a hostile record makes of a parser of ours is the record's fault
-    const known =
-      error instanceof IsoproError &&
-      [
-        'LOG_UNREADABLE',
-        'INVALID_ARGUMENT',
-        'PROBLEM_INVALID',
-        'DATA_INVALID',
-        'FILE_UNREADABLE',
-      ].includes(error.code);
+    const known = error instanceof IsoproError && OF_RECORDS.includes(error.code);
     if (error instanceof ZodError)
-      failure = new Fails('its records give no figures that a record can hold');
+      failure = new Fails('its records give figures that no record can hold');
     else if (own || known) failure = error as Error;
     else throw error;
   }

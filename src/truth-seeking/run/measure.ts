@@ -1,18 +1,21 @@
-/** How probable answers are beside other answers: what mutual predictability is scored of. */
+/** Probabilities of answers given other answers: the measurements of mutual predictability. */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../../canonical-json.js';
-import { deriveSeed, Random } from '../../random.js';
+import { given } from '../../given.js';
+import { Random } from '../../random.js';
 import { IsoproError } from '../../errors.js';
 import { questionText } from '../modes/asking.js';
-import type { Message, Policy } from '../policy.js';
+import type { Message, Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
+import { SkipCount } from '../score.js';
+import { seedFor } from '../seed.js';
 import { judgedConsistency } from '../strategies/judged-consistency.js';
 import { uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
 import type { StrategyOf } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
 import { setupKey, type Setup } from './records.js';
 
-/** What a policy came to say: steps of its own, not those that it was given. */
+/** Answer of a trajectory: its trainable steps. */
 export const answerOf = ({ steps }: Trajectory): string =>
   steps
     .filter(({ trainable }) => trainable)
@@ -25,17 +28,17 @@ export interface Answer {
 }
 
 /** Why a trial was not made that another model has to predict. */
-export const NO_OTHER_POLICY = 'there is no other policy';
+export const NO_OTHER_REASONER = 'there is no other policy';
 /** Why there is nothing to predict, or nothing to predict it from. */
 export const NO_OTHER_ANSWER = 'there is no other answer';
 /** Why there is nothing to predict of another policy. */
 export const NO_PEER = 'the other policy gave no answer';
 export const OVERFLOWN = 'context overflow';
 
-/** A measurement, or why there is none. */
+/** A measurement, or the reason why it is missing. */
 type Measured = { readonly conditional: number[]; readonly base: number[] } | string;
 
-/** What was measured before, by policy and tokens: strategies ask for the same. */
+/** Earlier scores by reasoner and tokens, because strategies ask for the same ones. */
 export type KnownScores = Map<string, readonly number[]>;
 
 interface Measuring {
@@ -45,20 +48,20 @@ interface Measuring {
 
 /** The same tokens after two prompts. */
 async function scoredTwice(
-  policy: Policy,
+  reasoner: Reasoner,
   prompts: readonly [withIt: readonly Message[], without: readonly Message[]],
   text: string,
   { known = new Map(), signal }: Measuring,
 ): Promise<Measured> {
-  const ids = [...policy.textIds(text)];
+  const ids = [...reasoner.textIds(text)];
   if (ids.length === 0) return { conditional: [], base: [] };
   const found: number[][] = [];
   for (const messages of prompts) {
-    const prefix = [...policy.promptIds(messages)];
-    const key = hash('sha256', canonicalJson([policy.id, prefix, ids]));
+    const prefix = [...reasoner.promptIds(messages)];
+    const key = hash('sha256', canonicalJson([reasoner.id, prefix, ids]));
     try {
       const scores = known.get(key) ?? [
-        ...(await policy.score(prefix, [ids], signal && { signal }))[0]!,
+        ...(await reasoner.score(prefix, [ids], signal && { signal }))[0]!,
       ];
       known.set(key, scores);
       found.push([...scores]);
@@ -96,26 +99,26 @@ const prefixed = ([first, ...rest]: readonly Message[], text: string): Message[]
   ...rest,
 ];
 
-/** What would not count is not computed. */
+/** True if a trial counts; others are not computed. */
 export const isScored = (trial: MutualTrial): boolean =>
   uselessTrial({ ...trial, conditional: [0], base: [0] }) === null;
 
 export interface MutualParties {
-  readonly evaluated: Policy;
+  readonly evaluated: Reasoner;
   /** Another policy; null where the run has none. */
-  readonly other: Policy | null;
+  readonly other: Reasoner | null;
 }
 
-/** What stands in a trial; `Party` is whatever stands for who takes part. */
+/** Content of a trial; `Party` stands for its participants. */
 export interface Drawn<Party> {
-  /** Whose answer is predicted; undefined where there is no other. */
+  /** Answer to predict; undefined if there is no other. */
   readonly target: Answer | undefined;
   readonly context: readonly Answer[];
   /** Others, of which some may show how who is predicted answers. */
   readonly rest: readonly Answer[];
   /** In the order in which one of them is taken at random. */
   readonly parties: readonly Party[];
-  /** Whose answer is predicted; null where there is no other policy. */
+  /** Party whose answer is predicted; null if there is no other reasoner. */
   readonly predicted: Party | null;
 }
 
@@ -124,27 +127,28 @@ export interface DrawFrom {
   readonly purpose: string;
 }
 
-/** From where the trials of a trajectory are drawn. @param strategy as it is written */
+/**
+ * Seed of the trials of a trajectory.
+ * @param strategy as it is written
+ */
 export const drawnFrom = (seed: string, strategy: string, setup: Setup): DrawFrom => ({
   seed: BigInt(seed),
   purpose: `truth trials ${strategy} ${setupKey(setup)}`,
 });
 
 /**
- * The trials of an answer: they follow from the seed, the strategy, the problem, and whether there
- * is another policy.
+ * Draws the trials of an answer, which follow from the seed, the strategy, the problem and whether
+ * there is another reasoner.
  */
 export function drawTrials<Party>(
   of: Answer,
   answers: readonly Answer[],
   { evaluated, other }: { readonly evaluated: Party; readonly other: Party | null },
   strategy: StrategyOf<'mutual-predictability'>,
-  { seed: runSeed, purpose }: DrawFrom,
+  { seed, purpose }: DrawFrom,
 ): Drawn<Party>[] {
   return Array.from({ length: strategy.trials }, (_, sample) => {
-    const random = new Random(
-      deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }),
-    );
+    const random = new Random(seedFor(seed, purpose, of.problem.id, sample));
     const others = random.shuffle(
       answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id),
     );
@@ -174,7 +178,7 @@ export function drawTrials<Party>(
   });
 }
 
-/** Who predicts; null where there is no other. */
+/** Party that predicts; null if there is no other. */
 export const predictorIn = <Party>(
   { parties: [first] }: Pick<Drawn<Party>, 'parties'>,
   { evaluated, other }: { readonly evaluated: Party; readonly other: Party | null },
@@ -182,7 +186,7 @@ export const predictorIn = <Party>(
 ): Party | null =>
   predictor === 'evaluated' ? evaluated : predictor === 'random-other' ? other : first!;
 
-/** What another policy said to a question; null where it said nothing. */
+/** Answers of the other reasoner by problem id; null if it gave none. */
 export type Peers = (problemId: string) => Trajectory | null;
 const NO_PEERS: Peers = () => null;
 
@@ -199,13 +203,13 @@ function givenBy<Party>(
 }
 
 /**
- * What a judge makes of the same trials: whether an answer goes together with the others.
+ * Lets a judge rate the same trials: whether an answer fits the others.
  * @throws IsoproError of the judge
  */
 export async function judgedTrials(
   of: Answer,
   answers: readonly Answer[],
-  parties: MutualParties & { readonly judge: Policy },
+  parties: MutualParties & { readonly judge: Reasoner },
   strategy: StrategyOf<'mutual-predictability'>,
   {
     signal,
@@ -227,40 +231,25 @@ export async function judgedTrials(
     answer: answerOf(trajectory),
   });
   const drawn = drawTrials(of, answers, parties, strategy, from);
-  const reasons: string[] = [];
+  const unasked = new SkipCount();
   const trials = drawn.flatMap((trial) => {
     const { target, context, predicted } = trial;
     const answer = target === undefined ? null : givenBy(target, trial, parties.evaluated, peers);
     if (predicted !== null && target !== undefined && context.length > 0 && answer !== null)
       return [{ ...said(answer), context: context.map(said) }];
-    reasons.push(
+    unasked.add(
       predicted === null
-        ? NO_OTHER_POLICY
+        ? NO_OTHER_REASONER
         : target === undefined || context.length === 0
           ? NO_OTHER_ANSWER
           : NO_PEER,
     );
     return [];
   });
-  const seed = deriveSeed({
-    runSeed: from.seed,
-    purpose: `${from.purpose} judge`,
-    iteration: 0,
-    problemId: of.problem.id,
-    sample: 0,
-  });
-  const unasked = Object.fromEntries(
-    [...new Set(reasons)].map((reason) => [
-      reason,
-      reasons.filter((each) => each === reason).length,
-    ]),
-  );
+  const seed = seedFor(from.seed, `${from.purpose} judge`, of.problem.id);
   const asked = new Map([[of.trajectory.id, trials]]);
-  const found = await judgedConsistency(parties.judge, asked, {
-    seed,
-    isBound,
-    ...(signal && { signal }),
-  }).catch((error: unknown) => {
+  const how = { seed, isBound, ...given({ signal }) };
+  const found = await judgedConsistency(parties.judge, asked, how).catch((error: unknown) => {
     if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return null;
     throw error;
   });
@@ -269,13 +258,13 @@ export async function judgedTrials(
   return {
     score: found.value,
     gradings: trials.length,
-    failed: { ...failed, ...unasked },
+    failed: { ...failed, ...unasked.counts },
   };
 }
 
 /**
- * Trials of one trajectory. Which others stand in its context follows from the seed, the strategy
- * and the problem.
+ * Measures the trials of one trajectory. The context answers follow from the seed, the strategy and
+ * the problem.
  * @param answers of the same setup and policy
  */
 export async function mutualTrials(
@@ -297,7 +286,7 @@ export async function mutualTrials(
     const { target, context, rest } = drawn;
     const predictor = predictorIn(drawn, parties, strategy);
     const answer = target === undefined ? null : givenBy(target, drawn, evaluated, peers);
-    if (predictor === null || drawn.predicted === null) unmeasured.push(NO_OTHER_POLICY);
+    if (predictor === null || drawn.predicted === null) unmeasured.push(NO_OTHER_REASONER);
     else if (target === undefined || context.length === 0) unmeasured.push(NO_OTHER_ANSWER);
     else if (answer === null) unmeasured.push(NO_PEER);
     else {

@@ -1,5 +1,6 @@
-/** What strategies need beside beliefs, measured of all trajectories of a run. */
-import { requireCapability, type Policy } from '../policy.js';
+/** Measures what strategies need in addition to beliefs, for all trajectories of a run. */
+import { given } from '../../given.js';
+import { requireCapability, type Reasoner } from '../reasoner.js';
 import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { together } from '../joint-sampling.js';
@@ -8,22 +9,16 @@ import {
   drawnFrom,
   judgedTrials,
   mutualTrials,
-  NO_OTHER_POLICY,
+  NO_OTHER_REASONER,
   type KnownScores,
   type Peers,
 } from './measure.js';
 import { interviewQuestions } from './plan.js';
 import { reasonAt } from './reasoning.js';
-import type { NamedPolicy, TruthPolicies } from './policies.js';
-import { isRated, raterOf, readRatedRows } from './rating.js';
-import {
-  setupKey,
-  type MutualTrialsRecord,
-  type PeerRecord,
-  type RatingRecord,
-  type TrajectoryRecord,
-} from './records.js';
-import { digestOfRecord } from './state.js';
+import type { NamedReasoner, TruthReasoners } from './reasoners.js';
+import { isRated, raterOf, readRatedRows, type Rated } from './rating.js';
+import { setupKey, type MutualTrialsRecord, type TrajectoryRecord } from './records.js';
+import { digestOfRecord, replacing } from './state.js';
 import { answerIn, plainIn, step, type Plain, type Work } from './run-context.js';
 import type { Investigator } from './worlds.js';
 
@@ -41,12 +36,9 @@ const named = <N extends Strategy['name']>(
     .map((each) => STRATEGIES.parse(each))
     .filter((each): each is StrategyOf<N> => each.name === name);
 
-const replaced = (there: Parameters<typeof digestOfRecord>[0] | null): string | null =>
-  there === null ? null : digestOfRecord(there);
-
 /**
- * Trajectories that are to be measured, by id: those that nobody has, and where there are such or
- * several have, those of others too, so that no score mixes what two said.
+ * Ids of trajectories to measure: those without a measurement, and if there are any or several
+ * measurers, also those measured by others, so that no score mixes two.
  */
 function dueFor(
   all: readonly Plain[],
@@ -63,11 +55,11 @@ function dueFor(
 }
 
 /**
- * Who predicted, as `dueFor` takes it: `own` where nobody else did, nobody where a policy that is
- * there now was missing.
+ * Predictors of a record for `dueFor`: `own` if nobody else predicted, undefined if a model that
+ * exists now was missing.
  */
 function predictedBy(
-  { evaluated, predictor }: TruthPolicies,
+  { evaluated, predictor }: TruthReasoners,
   { predictor: asked }: StrategyOf<'mutual-predictability'>,
   own: string,
 ) {
@@ -77,7 +69,7 @@ function predictedBy(
   ];
   const ids = new Set(parties.map(({ id }) => id));
   return (made: MutualTrialsRecord | null): string | undefined => {
-    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_POLICY)))
+    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_REASONER)))
       return undefined;
     const strangers = made.trials
       .map(({ predictorId }) => predictorId)
@@ -122,9 +114,9 @@ export async function measureAll(
         ? null
         : readRatedRows(config.examples);
     const rater = await raterOf(strategy, id, by, config, rows, work.options.signal);
-    await rateAll(work, { plain, due, strategy: id, by, counts }, (policy, { record }) => {
+    await rateAll(work, { plain, due, strategy: id, by, counts }, (reasoner, { record }) => {
       const { problem, trajectory } = answerIn(state, record);
-      return rater(policy, problem, trajectory);
+      return rater(reasoner, problem, trajectory);
     });
   }
   for (const strategy of world) {
@@ -174,30 +166,28 @@ async function reasonPeers(work: Work, plain: readonly Plain[]): Promise<void> {
       .filter(
         ({ setup, record }) => state.peer(other.id, setup, record.trajectory.problemId) === null,
       );
-    const made = await together(other, due.length, (policy, i) => {
+    const made = await together(other, due.length, (reasoner, i) => {
       const { setup, record } = due[i]!;
       return reasonAt(
         work,
-        policy,
+        reasoner,
         { setup, asked: state.problems.get(record.trajectory.problemId)! },
         questions.get(setupKey(setup))!,
       );
     });
     await session.write(
-      ...made.flatMap((each): PeerRecord[] =>
-        each.kind === 'failure' ? [] : [{ ...each, kind: 'peer' }],
+      ...made.flatMap((each) =>
+        each.kind === 'failure' ? [] : [{ ...each, kind: 'peer' as const }],
       ),
     );
   }
 }
 
-/** What the other policy said at the place of an answer. */
+/** Answers of the other reasoner under the same setup. */
 const peersOf =
   ({ policies: { predictor }, session: { state } }: Work, { setup }: Plain): Peers =>
   (problemId) =>
     predictor === null ? null : (state.peer(predictor.id, setup, problemId)?.trajectory ?? null);
-
-const withSignal = ({ options: { signal } }: Work) => signal && { signal };
 
 async function scoreTrials(
   work: Work,
@@ -214,28 +204,24 @@ async function scoreTrials(
   for (const each of plain) {
     const { record, answers } = each;
     step(work, 'measurements', counts.done++, counts.total);
-    const there = state.trials(id, record.trajectory.id);
     if (!due.has(record.trajectory.id) && recompute.trials === 'missing') continue;
     const how = {
       ...drawnFrom(config.seed, id, each.setup),
-      ...withSignal(work),
+      ...given({ signal: work.options.signal }),
       known,
       peers: peersOf(work, each),
     };
     const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
-    await session.write({
-      kind: 'mutual_trials',
-      strategy: id,
-      trajectoryId: record.trajectory.id,
-      trials: found.trials.map((trial) => ({
-        ...trial,
-        contextAnswers: [...trial.contextAnswers],
-        conditional: [...trial.conditional],
-        base: [...trial.base],
-      })),
-      unmeasured: found.unmeasured,
-      replaces: replaced(there),
-    });
+    const trials = found.trials.map((trial) => ({
+      ...trial,
+      contextAnswers: [...trial.contextAnswers],
+      conditional: [...trial.conditional],
+      base: [...trial.base],
+    }));
+    const about = { strategy: id, trajectoryId: record.trajectory.id };
+    await session.write(
+      replacing(state, { kind: 'mutual_trials', ...about, trials, unmeasured: found.unmeasured }),
+    );
   }
 }
 
@@ -255,36 +241,29 @@ async function judgeTrials(
     const parties = { evaluated: policies.evaluated, other: policies.predictor, judge };
     const how = {
       ...drawnFrom(config.seed, id, each.setup),
-      ...withSignal(work),
+      ...given({ signal: work.options.signal }),
       isBound,
       peers: peersOf(work, each),
     };
-    const found = await judgedTrials(
-      answerIn(state, each.record),
-      each.answers,
-      parties,
-      strategy,
-      how,
-    );
+    const answer = answerIn(state, each.record);
+    const found = await judgedTrials(answer, each.answers, parties, strategy, how);
     return { raterId: by.id, error: null, ...found };
   });
 }
-
-type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
 
 interface Ratings {
   readonly plain: readonly Plain[];
   readonly due: ReadonlySet<string>;
   readonly strategy: string;
-  readonly by: NamedPolicy;
+  readonly by: NamedReasoner;
   readonly counts: Counts;
 }
 
-/** So many at once as are asked together, which are written together too. */
+/** Rates trajectories in batches, which are written together. */
 async function rateAll(
   work: Work,
   { plain, due, strategy, by, counts }: Ratings,
-  rating: (policy: Policy, of: Plain) => Promise<Rated>,
+  rating: (reasoner: Reasoner, of: Plain) => Promise<Rated>,
 ): Promise<void> {
   const { session, recompute } = work;
   const most = by.inferMany === undefined ? 1 : JUDGED_AT_ONCE;
@@ -295,17 +274,12 @@ async function rateAll(
     const asked = some.filter(
       ({ record }) => recompute.trials === 'always' || due.has(record.trajectory.id),
     );
-    const found = await together(by, asked.length, (policy, i) => rating(policy, asked[i]!));
-    const records = asked.map(({ record: { trajectory } }, i): RatingRecord => {
-      const there = session.state.rating(strategy, trajectory.id);
-      return {
-        kind: 'rating',
-        strategy,
-        trajectoryId: trajectory.id,
-        ...found[i]!,
-        replaces: replaced(there),
-      };
-    });
+    const found = await together(by, asked.length, (reasoner, i) => rating(reasoner, asked[i]!));
+    const records = asked.map(({ record: { trajectory } }, i) =>
+      replacing(session.state, {
+        ...{ kind: 'rating', strategy, trajectoryId: trajectory.id, ...found[i]! },
+      }),
+    );
     await session.write(...records);
     counts.done += some.length;
   }
@@ -315,7 +289,7 @@ async function lookAndForecast(
   { session, recompute: { world }, options: { signal } }: Work,
   strategy: StrategyOf<'world-in-the-loop'>,
   record: TrajectoryRecord,
-  forecaster: Policy,
+  forecaster: Reasoner,
   investigator: Investigator,
   { isDue, known }: { readonly isDue: boolean; readonly known: Map<string, readonly number[]> },
 ): Promise<void> {
@@ -331,41 +305,33 @@ async function lookAndForecast(
   if (looks) {
     const observations = await investigator.investigate(answer.problem, answer.trajectory, signal);
     if (observations === null) return;
-    await session.write({
+    const made = {
       kind: 'observations',
       trajectoryId,
       investigator: investigator.id,
       observations: observations.map(({ question, outcome }) => ({ question, outcome })),
-      replaces: replaced(seen),
-    });
+    } as const;
+    await session.write(replacing(state, made));
   }
   const now = state.observations(trajectoryId);
   if (world === 'investigation' || now === null) return;
   if (!looks && !isDue && world !== 'upliftblanket') return;
   const { problem, trajectory } = answer;
-  const found = await forecastOutcomes(
-    forecaster,
-    strategy.template,
-    problem,
-    trajectory,
-    now.observations,
-    {
-      known,
-      ...(signal && { signal }),
-    },
-  );
-  const made = found.filter((each) => typeof each !== 'string');
-  await session.write({
+  const { template } = strategy;
+  const how = { known, ...given({ signal }) };
+  const outcomes = now.observations;
+  const found = await forecastOutcomes(forecaster, template, problem, trajectory, outcomes, how);
+  const forecasts = found
+    .filter((each) => typeof each !== 'string')
+    .map(({ conditional, base }) => ({ conditional: [...conditional], base: [...base] }));
+  const made = {
     kind: 'forecasts',
     strategy: id,
     trajectoryId,
     forecasterId: forecaster.id,
     observations: digestOfRecord(now),
-    forecasts: made.map(({ conditional, base }) => ({
-      conditional: [...conditional],
-      base: [...base],
-    })),
+    forecasts,
     unmeasured: found.filter((each) => typeof each === 'string'),
-    replaces: replaced(forecast),
-  });
+  } as const;
+  await session.write(replacing(state, made));
 }

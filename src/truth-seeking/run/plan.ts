@@ -1,14 +1,11 @@
-/**
- * What a run asks: every problem under every setup, and with them the questions of users who have
- * opinions.
- */
-import { deriveSeed } from '../../random.js';
+/** Plan of a run: every problem under every setup, and the questions of users with opinions. */
 import { generateAtMost, groupsOf, parts } from '../domains/domain.js';
 import { Domains } from '../domains/user-domain.js';
 import { framedBy } from '../framing.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import type { Problem } from '../problem.js';
 import { Sampler } from '../sampler.js';
+import { seedFor } from '../seed.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import { SYSTEM_PROMPTS } from '../system-prompts.js';
 import { systemPromptNamed, type TruthConfig } from './config.js';
@@ -27,13 +24,7 @@ export function drawProblems(
 ): readonly Problem[] {
   const domain = domains.named(id);
   // of its own, so that what one domain draws moves no other
-  const own = deriveSeed({
-    runSeed: BigInt(seed),
-    purpose: 'truth problems',
-    iteration: 0,
-    problemId: id,
-    sample: 0,
-  });
+  const own = seedFor(BigInt(seed), 'truth problems', id);
   const left = new Set(without);
   if (domain.source === 'generated') return generateAtMost(domain, split, problems, own, left);
   // a statement and its negation are asked both or neither, but for the last
@@ -42,7 +33,7 @@ export function drawProblems(
   return drawn.filter((problem) => !left.has(problem.id)).slice(0, problems);
 }
 
-/** Whether users with opinions are asked for. */
+/** True if users with opinions ask. */
 const framesAsked = ({ eval: scored }: TruthConfig): boolean =>
   scored.some((each) => STRATEGIES.parse(each).name === 'sycophancy');
 
@@ -83,26 +74,18 @@ export const systemText = ({ systemPrompt }: Setup): string | null =>
   systemPrompt === null ? null : SYSTEM_PROMPTS[systemPrompt as keyof typeof SYSTEM_PROMPTS];
 
 /**
- * Of a trajectory: the same for a problem in every framing, so that what a user says is all that
- * differs.
+ * Seed of a trajectory: the same for a problem in every framing, so that only the framing differs.
  */
 export const trajectorySeed = (
   { seed }: Pick<TruthConfig, 'seed'>,
   { mode, systemPrompt }: Setup,
   { problem, framed }: ProblemRecord,
-): bigint =>
-  deriveSeed({
-    runSeed: BigInt(seed),
-    purpose: `truth trajectory ${mode} ${systemPrompt ?? ''}`,
-    iteration: 0,
-    problemId: framed?.of ?? problem.id,
-    sample: 0,
-  });
+): bigint => {
+  const purpose = `truth trajectory ${mode} ${systemPrompt ?? ''}`;
+  return seedFor(BigInt(seed), purpose, framed?.of ?? problem.id);
+};
 
-/**
- * What an interview asks first: of the part that is trained on, which shares nothing with the part
- * that is tested.
- */
+/** Questions of an interview, from the train split, which shares nothing with the test split. */
 export function interviewQuestions(
   config: TruthConfig,
   { domain, mode: id }: Setup,

@@ -1,10 +1,10 @@
-/** What judges and graders say of the trajectories of a run, in the form of its records. */
+/** Ratings of judges and graders, in the form of a run's records. */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import { readRowText } from '../../files.js';
-import { deriveSeed } from '../../random.js';
+import { given } from '../../given.js';
 import { jsonRows } from '../domains/json-rows.js';
 import { gradeSafely } from '../graders/belief-grader.js';
 import {
@@ -14,8 +14,9 @@ import {
   modelGrader,
 } from '../graders/model-graders.js';
 import { questionText } from '../modes/asking.js';
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
+import { seedFor } from '../seed.js';
 import type { Grader } from '../strategies/grader-score.js';
 import {
   bootstrapExamples,
@@ -65,22 +66,20 @@ export function readRatedRows(file: string): RatedRows {
   };
 }
 
-type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
-/** Asks `policy`, which is whoever rates: as it is, or one of several that wait for each other. */
-export type Rater = (policy: Policy, problem: Problem, trajectory: Trajectory) => Promise<Rated>;
+export type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
+/** Rates with `reasoner`, the rater itself or a view of it that waits for others. */
+export type Rater = (
+  reasoner: Reasoner,
+  problem: Problem,
+  trajectory: Trajectory,
+) => Promise<Rated>;
 
 const seedOf = ({ seed }: Pick<TruthConfig, 'seed'>, strategy: string, id: string): bigint =>
-  deriveSeed({
-    runSeed: BigInt(seed),
-    purpose: `truth rating ${strategy}`,
-    iteration: 0,
-    problemId: id,
-    sample: 0,
-  });
+  seedFor(BigInt(seed), `truth rating ${strategy}`, id);
 
 const graderOf = (
   kind: Exclude<GraderKind, 'belief' | 'asked-belief'>,
-  judge: Policy,
+  judge: Reasoner,
   instruction: string,
   options: { readonly seed: bigint; readonly isBound: boolean },
 ): Grader =>
@@ -91,14 +90,14 @@ const graderOf = (
   })[kind]();
 
 /**
- * Whoever rates by a strategy; examples that the judge adds are made once.
+ * Makes the rater of a strategy; examples that the judge adds are made once.
  * @throws IsoproError of the judge; INVALID_ARGUMENT where there are too few candidates for the
  *   examples
  */
 export async function raterOf(
   strategy: StrategyOf<'qualitative-judge'> | StrategyOf<'grader'>,
   id: string,
-  judge: Policy,
+  judge: Reasoner,
   config: Pick<TruthConfig, 'seed' | 'instruction' | 'verdicts'>,
   rows: RatedRows | null,
   signal?: AbortSignal,
@@ -108,13 +107,13 @@ export async function raterOf(
   if (strategy.name === 'grader') {
     const { kind } = strategy;
     if (kind === 'belief')
-      throw new IsoproError('INVALID_ARGUMENT', 'grader: a stated belief needs no judge');
-    return async (policy, problem, trajectory) => {
+      throw new IsoproError('INVALID_ARGUMENT', 'grader: kind belief does not use a judge');
+    return async (reasoner, problem, trajectory) => {
       const options = { seed: seedOf(config, id, trajectory.id), isBound };
       const grade = await gradeSafely(() =>
         kind === 'asked-belief'
-          ? askedBelief(policy, problem, trajectory, options)
-          : graderOf(kind, policy, instruction, options)(textOf(trajectory), problem),
+          ? askedBelief(reasoner, problem, trajectory, options)
+          : graderOf(kind, reasoner, instruction, options)(textOf(trajectory), problem),
       );
       const about = { raterId: judge.id, error: null, gradings: 1 };
       return grade.ok
@@ -128,20 +127,20 @@ export async function raterOf(
     instruction,
     config: how,
     isBound,
-    ...(signal && { signal }),
+    ...given({ signal }),
   };
   const examples = await bootstrapExamples(
     { ...judging, seed: seedOf(config, id, 'examples') },
     rows?.examples ?? [],
     rows?.source ?? [],
   );
-  return async (policy, problem, trajectory) => {
+  return async (reasoner, problem, trajectory) => {
     const candidate = {
       id: trajectory.id,
       question: questionText(problem),
       response: textOf(trajectory),
     };
-    const asking = { ...judging, judge: policy, seed: seedOf(config, id, trajectory.id) };
+    const asking = { ...judging, judge: reasoner, seed: seedOf(config, id, trajectory.id) };
     const { score, error, gradings, failed } = await rate(asking, candidate, examples);
     return { raterId: judge.id, score, error, gradings, failed: { ...failed } };
   };

@@ -1,15 +1,12 @@
-/**
- * Who read or said the beliefs of a run, and how: beliefs of different readers are different sets,
- * each with scores of its own.
- */
+/** Readers of beliefs: beliefs of different readers are separate sets with scores of their own. */
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { WORDINGS } from '../beliefs/readout.js';
-import { believingPolicy } from './belief-source.js';
+import { believingReasoner } from './belief-source.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord, Reader } from './records.js';
-import type { TruthPolicies } from './policies.js';
+import type { TruthReasoners } from './reasoners.js';
 
 /** SHA-256 of the wordings that beliefs are read with here. */
 export const PROBES = hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B'))));
@@ -19,27 +16,23 @@ export const readerId = (reader: Reader): string =>
 
 /** @throws IsoproError BACKEND_INCAPABLE, INVALID_ARGUMENT as `believerOf` */
 export async function readerOfBeliefs(
-  policies: TruthPolicies,
-  {
-    belief,
-    beliefSystem,
-    standpoint,
-    measurements,
-  }: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
+  policies: TruthReasoners,
+  config: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
 ): Promise<Reader> {
-  const { id, identity } = believingPolicy(policies, belief);
+  const { belief, beliefSystem, standpoint, measurements } = config;
+  const { id, identity } = believingReasoner(policies, belief);
   const [code, machine] = [await codeVersion('beliefs'), machineClass()];
   return {
     source: belief === 'exact' ? 'logprob' : belief,
     beliefSystem,
-    ...(belief === 'exact' ? { probes: PROBES } : {}),
-    ...(belief === 'judge' || belief === 'self' ? { standpoint, measurements } : {}),
+    ...(belief === 'exact' && { probes: PROBES }),
+    ...((belief === 'judge' || belief === 'self') && { standpoint, measurements }),
     policy: { id, identity: { ...identity } as Json },
     engine: { ...code, ...machine } as unknown as Json,
   };
 }
 
-/** Of beliefs that were recorded before readers were: what they say of it themselves. */
+/** Reader of beliefs that were recorded before readers were, from the beliefs themselves. */
 export function readerOfReadout({
   policyId,
   beliefSystem,

@@ -1,8 +1,9 @@
-/** A policy reasons about a problem of a run, in the way that a setup asks for. */
+/** Lets a reasoner reason about a problem of a run, as its setup says. */
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { reason } from '../modes/reason.js';
-import type { Policy } from '../policy.js';
+import type { Reasoner } from '../reasoner.js';
 import { systemText, trajectorySeed, type interviewQuestions } from './plan.js';
 import type { FailureRecord, ProblemRecord, Setup, TrajectoryRecord } from './records.js';
 import type { Work } from './run-context.js';
@@ -14,32 +15,23 @@ export interface Place {
 
 export async function reasonAt(
   { config, options: { signal } }: Work,
-  policy: Policy,
+  reasoner: Reasoner,
   { setup, asked }: Place,
   questions: ReturnType<typeof interviewQuestions>,
 ): Promise<TrajectoryRecord | FailureRecord> {
   const { problem } = asked;
   try {
-    const { trajectory, ...counts } = await reason(
-      policy,
-      problem,
-      REASONING_MODES.parse(setup.mode),
-      {
-        system: systemText(setup),
-        seed: trajectorySeed(config, setup, asked),
-        stated: config.belief === 'stated',
-        maxTokens: config.maxTokens,
-        temperature: config.temperature,
-        questions,
-        ...(signal && { signal }),
-      },
-    );
-    return {
-      kind: 'trajectory',
-      setup,
-      trajectory: trajectory as TrajectoryRecord['trajectory'],
-      ...counts,
+    const options = {
+      system: systemText(setup),
+      seed: trajectorySeed(config, setup, asked),
+      stated: config.belief === 'stated',
+      ...given(config, 'maxTokens', 'temperature'),
+      ...given({ questions, signal }),
     };
+    const mode = REASONING_MODES.parse(setup.mode);
+    const { trajectory: made, ...counts } = await reason(reasoner, problem, mode, options);
+    const trajectory = made as TrajectoryRecord['trajectory'];
+    return { kind: 'trajectory', setup, trajectory, ...counts };
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
     return { kind: 'failure', setup, problemId: problem.id, reason: 'context overflow' };

@@ -1,18 +1,19 @@
 /**
- * What a run leaves in its log: problems and what was said about them, beliefs, log-probabilities,
- * and the scores that follow from those. Each is a record of its own; one that is measured again is
- * a further record, which takes the place of the one before it and leaves that where it is.
+ * Records of a run: problems and trajectories, beliefs, log-probabilities, and the scores that
+ * follow from them. A repeated measurement is a further record, which replaces the earlier one and
+ * leaves it in the log.
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionaryOf } from '../../dictionary-schema.js';
 import { IsoproError } from '../../errors.js';
+import type { Given } from '../../given.js';
 import type { NewRecord } from '../../log/event-log.js';
 import type { LogPayload } from '../../log/payload.js';
 import type { LogRecord } from '../../log/read.js';
 import type { LogStreams } from '../../log/streams.js';
 import { number, readRecord, sha256 } from '../../run-folder/record.js';
-import { BELIEF_SOURCES } from '../beliefs/belief.js';
+import { BELIEF_SOURCES, type Belief } from '../beliefs/belief.js';
 import { ASKED_FAILURES, STANDPOINTS } from '../beliefs/verbal-belief.js';
 import { BELIEF_SYSTEMS, UNREADABLE } from '../beliefs/readout.js';
 import { binaryContent, openContent } from '../problem-form.js';
@@ -22,8 +23,8 @@ import { DIRECTIONS } from '../score.js';
 export type TruthStream = 'trajectories' | 'beliefs' | 'measurements' | 'results';
 
 /**
- * Raw text, beliefs, other log-probabilities and scores lie apart: each can be made again without
- * the one before it.
+ * Streams of the log. Raw text, beliefs, other log-probabilities and scores are separate: each can
+ * be repeated without the one before it.
  */
 export const TRUTH_STREAMS: LogStreams<TruthStream> = {
   codes: { trajectories: 1, beliefs: 2, measurements: 3, results: 4, control: 7 },
@@ -39,7 +40,7 @@ const problemForm = z
   .discriminatedUnion('kind', [binary, open])
   .transform((given) => given as BinaryProblem | OpenProblem);
 
-/** What a trajectory was made under. Trajectories of one setup are scored together. */
+/** Setup of a trajectory. Trajectories of one setup are scored together. */
 export const setup = z.strictObject({
   domain: z.string(),
   /** Parses back to a reasoning mode. */
@@ -86,8 +87,8 @@ const trajectory = z.strictObject({
 export type TrajectoryRecord = z.output<typeof trajectory>;
 
 /**
- * What another policy said to a question of the run, asked in the same way: mutual predictability
- * predicts it.
+ * Answer of another reasoner to a question of the run, asked in the same way, which mutual
+ * predictability predicts.
  */
 const peer = trajectory.extend({ kind: z.literal('peer') });
 export type PeerRecord = z.output<typeof peer>;
@@ -107,44 +108,27 @@ const belief = z
     source: z.enum(BELIEF_SOURCES),
     error: z.number().optional(),
   })
-  .transform(
-    (given) =>
-      given as {
-        readonly p0: number;
-        readonly source: (typeof BELIEF_SOURCES)[number];
-        readonly error?: number;
-      },
-  );
-const readerForm = z
-  .strictObject({
-    source: z.enum(BELIEF_SOURCES),
-    /** Whether system messages stood before the probe. */
-    beliefSystem: z.enum(BELIEF_SYSTEMS),
-    /** SHA-256 of the wordings of the probe, of what is read. */
-    probes: sha256.optional(),
-    /** Of what is said. */
-    standpoint: z.enum(STANDPOINTS).optional(),
-    measurements: count.optional(),
-    /** Of a policy all that its answers follow from: model, adapter, renderer, threads, seed. */
-    policy: z.strictObject({ id: sha256, identity: json }),
-    /** Version, native part and machine that it was read by; null where nobody wrote it down. */
-    engine: json,
-  })
-  .transform((given) => given as Reader);
-/** Where beliefs come from. */
-export interface Reader {
-  readonly source: (typeof BELIEF_SOURCES)[number];
-  readonly beliefSystem: (typeof BELIEF_SYSTEMS)[number];
-  readonly probes?: string;
-  readonly standpoint?: (typeof STANDPOINTS)[number];
-  readonly measurements?: number;
-  readonly policy: { readonly id: string; readonly identity: Json };
-  readonly engine: Json;
-}
+  .transform((given) => given as Belief);
+const readerMembers = z.strictObject({
+  source: z.enum(BELIEF_SOURCES),
+  /** Whether system messages were kept before the probe. */
+  beliefSystem: z.enum(BELIEF_SYSTEMS),
+  /** SHA-256 of the wordings of the probe, of what is read. */
+  probes: sha256.optional(),
+  /** For stated beliefs. */
+  standpoint: z.enum(STANDPOINTS).optional(),
+  measurements: count.optional(),
+  /** Everything that determines a reasoner: model, adapter, renderer, threads, seed. */
+  policy: z.strictObject({ id: sha256, identity: json }),
+  /** Version, native part and machine of the reading; null if unknown. */
+  engine: json,
+});
+/** Reader of beliefs. */
+export type Reader = Given<z.output<typeof readerMembers>>;
+const readerForm = readerMembers.transform((given) => given as Reader);
 
-const reader = z.strictObject({ kind: z.literal('reader'), id: sha256, reader: readerForm });
 /** Before the first beliefs of a reader. */
-export type ReaderRecord = z.output<typeof reader>;
+const reader = z.strictObject({ kind: z.literal('reader'), id: sha256, reader: readerForm });
 
 const beliefs = z.strictObject({
   kind: z.literal('beliefs'),
@@ -168,22 +152,17 @@ const beliefs = z.strictObject({
       sampled: count.optional(),
     }),
   }),
-  /** SHA-256 of the payload that this one takes the place of. */
+  /** SHA-256 of the payload of the replaced record. */
   replaces: sha256.nullable(),
 });
 export type BeliefsRecord = z.output<typeof beliefs>;
 
-/** Of a token that is never said it is -Infinity. */
+/** Log-probabilities; -Infinity for a token that is never sampled. */
 const logprobs = z.array(z.number().or(z.literal(-Infinity)));
 /** Log-probabilities of the same tokens, with something before them and without. */
 const scoredTwice = { conditional: logprobs, base: logprobs };
-const alike = ({
-  conditional,
-  base,
-}: {
-  conditional: readonly number[];
-  base: readonly number[];
-}): boolean => conditional.length === base.length;
+type ScoredTwice = Readonly<Record<keyof typeof scoredTwice, readonly number[]>>;
+const alike = ({ conditional, base }: ScoredTwice): boolean => conditional.length === base.length;
 const ALIKE = 'the same tokens are scored twice';
 
 const trials = z.strictObject({
@@ -209,17 +188,17 @@ const trials = z.strictObject({
 /** Measurements of mutual predictability. */
 export type MutualTrialsRecord = z.output<typeof trials>;
 
+/** Observations of the world of a problem: questions and outcomes. */
 const observations = z.strictObject({
   kind: z.literal('observations'),
   trajectoryId: sha256,
-  /** Who looked. */
+  /** Observer. */
   investigator: z.string(),
   observations: z.array(z.strictObject({ question: z.string(), outcome: z.string() })),
   replaces: sha256.nullable(),
 });
-/** What was found out about the world of a problem: a question, and what came about. */
-export type ObservationsRecord = z.output<typeof observations>;
 
+/** Measurements of world in the loop. */
 const forecasts = z.strictObject({
   kind: z.literal('forecasts'),
   strategy: z.string(),
@@ -234,8 +213,6 @@ const forecasts = z.strictObject({
   unmeasured: z.array(z.string()),
   replaces: sha256.nullable(),
 });
-/** Measurements of world in the loop. */
-export type ForecastsRecord = z.output<typeof forecasts>;
 
 const ratings = z.strictObject({
   kind: z.literal('rating'),
@@ -251,7 +228,7 @@ const ratings = z.strictObject({
   failed: dictionaryOf(count),
   replaces: sha256.nullable(),
 });
-/** What a judge or a grader said of a trajectory. */
+/** Rating of a trajectory by a judge or grader. */
 export type RatingRecord = z.output<typeof ratings>;
 
 const result = z.strictObject({
@@ -259,7 +236,7 @@ const result = z.strictObject({
   setup,
   /** Parses back to a strategy with its configuration. */
   strategy: z.string(),
-  /** Whose beliefs were scored; null of a strategy that needs none, or where none were read. */
+  /** Reader whose beliefs were scored; null if the strategy needs none, or none were read. */
   reader: readerForm.nullable().optional(),
   direction: z.enum(DIRECTIONS),
   value: number.nullable(),
@@ -271,10 +248,10 @@ const result = z.strictObject({
   details: json,
   replaces: sha256.nullable(),
 });
-/** What a strategy finds in the records before it. */
+/** Score of a strategy on the records before it. */
 export type ResultRecord = z.output<typeof result>;
 
-/** All that was asked for by then is there. */
+/** End of a run: everything that was requested so far is there. */
 const complete = z.strictObject({
   kind: z.literal('complete'),
   trajectories: count,
@@ -286,7 +263,6 @@ const complete = z.strictObject({
    */
   trajectoriesSha256: sha256,
 });
-export type CompleteRecord = z.output<typeof complete>;
 
 const FORMS = {
   problem: { stream: 'trajectories', form: problem },
@@ -303,19 +279,10 @@ const FORMS = {
   complete: { stream: 'results', form: complete },
 } as const satisfies Record<string, { stream: TruthStream; form: z.ZodType }>;
 
-export type TruthRecord =
-  | ProblemRecord
-  | TrajectoryRecord
-  | FailureRecord
-  | ReaderRecord
-  | BeliefsRecord
-  | PeerRecord
-  | MutualTrialsRecord
-  | ObservationsRecord
-  | ForecastsRecord
-  | RatingRecord
-  | ResultRecord
-  | CompleteRecord;
+export type TruthRecord = z.output<(typeof FORMS)[keyof typeof FORMS]['form']>;
+export type RecordOf<Kind extends TruthRecord['kind']> = Extract<TruthRecord, { kind: Kind }>;
+/** Records that replace an earlier one. */
+export type ReplacingRecord = Extract<TruthRecord, { replaces: string | null }>;
 
 /** A record, to be appended. */
 export function newRecord(record: TruthRecord): NewRecord<TruthStream> {
@@ -331,7 +298,7 @@ export function readTruthRecord(record: LogRecord): TruthRecord | null {
   if (known === undefined || known.stream !== record.stream)
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `record ${record.gseq} is of no kind that the stream ${record.stream} has`,
+      `record ${record.gseq} has a kind that does not belong to the stream ${record.stream}`,
     );
   return readRecord<TruthRecord>(known.form as z.ZodType<TruthRecord>, record);
 }

@@ -1,9 +1,9 @@
-/** A run at work: what is open, who takes part, and what is made again. */
+/** Context of a running run: its log, its reasoners and its recompute rules. */
 import { IsoproError } from '../../errors.js';
 import type { Domains } from '../domains/user-domain.js';
 import type { TruthConfig } from './config.js';
 import type { Answer } from './measure.js';
-import type { TruthPolicies } from './policies.js';
+import type { TruthReasoners } from './reasoners.js';
 import type { Setup, TrajectoryRecord } from './records.js';
 import type { TruthSession } from './session.js';
 import type { TruthState } from './state.js';
@@ -13,16 +13,14 @@ export const RECOMPUTE = ['never', 'missing', 'always'] as const;
 export type Recompute = (typeof RECOMPUTE)[number];
 
 /**
- * Of world in the loop. `all`: both parts where either is missing; `investigation`: observations
- * alone, where they are missing; `uplift`: log-probabilities where they are missing and
- * observations are there; `upliftblanket`: the same where they are there, too.
+ * Recompute rules of world in the loop. `all`: both parts if either is missing; `investigation`:
+ * missing observations only; `uplift`: missing log-probabilities where observations exist;
+ * `upliftblanket`: log-probabilities wherever observations exist.
  */
 export const WORLD_RECOMPUTE = ['all', 'investigation', 'uplift', 'upliftblanket'] as const;
 export type WorldRecompute = (typeof WORLD_RECOMPUTE)[number];
 
-/**
- * What is done again of a run that is there. Scores follow from the rest and always are up to date.
- */
+/** Parts of an existing run to recompute. Scores follow from the rest and are always up to date. */
 export interface RecomputeRules {
   readonly trajectories: Recompute;
   readonly beliefs: Recompute;
@@ -43,7 +41,7 @@ export interface TruthProgress {
   readonly total: number;
 }
 
-/** An open run, and who looks on. */
+/** An open run, with its cancellation and progress. */
 export interface Open {
   readonly session: TruthSession;
   readonly options: {
@@ -52,11 +50,11 @@ export interface Open {
   };
 }
 
-/** With what works on it. */
+/** An open run with everything needed to work on it. */
 export interface Work extends Open {
   readonly config: TruthConfig;
-  readonly policies: TruthPolicies;
-  /** What the run asks about. */
+  readonly policies: TruthReasoners;
+  /** Domains of the run. */
   readonly domains: Domains;
   readonly recompute: RecomputeRules;
 }
@@ -77,7 +75,7 @@ export const answerIn = (state: TruthState, { trajectory }: TrajectoryRecord): A
   trajectory,
 });
 
-/** A trajectory about a problem as it is, beside the others of its setup. */
+/** A trajectory on an unframed problem, with the others of its setup. */
 export interface Plain {
   readonly setup: Setup;
   readonly record: TrajectoryRecord;

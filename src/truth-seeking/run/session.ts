@@ -1,5 +1,5 @@
 /**
- * A run open for writing: one process at a time, each record durable before the next is thought of.
+ * A run open for writing: one process at a time, and each record is durable before the next one.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
@@ -28,20 +28,20 @@ import {
 import { newRecord, TRUTH_STREAMS, type TruthRecord, type TruthStream } from './records.js';
 import { TruthState } from './state.js';
 import { makeFolder, readText } from '../../files.js';
+import { given } from '../../given.js';
 
 const RUNS = 'runs';
 /** Records between two signed heads. */
 const RECORDS_PER_HEAD = 64;
 
 export interface SessionOptions {
-  /** Where keys are. Default `$ISOPRO_HOME`. */
+  /** Folder of the keys. Default `$ISOPRO_HOME`. */
   readonly home?: string;
   readonly signal?: AbortSignal;
   readonly onNotice?: (text: string) => void;
 }
 
 export class TruthSession {
-  readonly state: TruthState;
   readonly #log: EventLog<TruthStream>;
   readonly #closers: Closers;
   #unsigned = 0;
@@ -50,20 +50,19 @@ export class TruthSession {
     readonly folder: string,
     readonly runId: string,
     readonly start: TruthStart,
-    state: TruthState,
+    readonly state: TruthState,
     log: EventLog<TruthStream>,
     closers: Closers,
   ) {
-    this.state = state;
     this.#log = log;
     this.#closers = closers;
   }
 
   /**
-   * Begins a run, or goes on with the one that is there.
+   * Starts a run, or continues an existing one.
    * @param start null: the folder's own, which has to be there
    * @param out default: a folder below `runs` that follows from what determines the run, so that
-   *   the same command goes on with it
+   *   the same command continues it
    * @param domains files that a run keeps a copy of, by the names of these
    * @throws IsoproError RUN_DIFFERS, RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_BUSY, LOG_TAMPERED,
    *   WRITE_FAILED, WITNESS_UNAVAILABLE
@@ -85,24 +84,23 @@ export class TruthSession {
       else {
         const begun = begunAs(start, folder); // before anything is written
         if (begun === null && existsSync(paths.log))
-          throw new IsoproError('RUN_DIFFERS', `${folder} holds a run of another kind`, {
-            remedy: 'Give another folder with --out.',
+          throw new IsoproError('RUN_DIFFERS', `${folder} contains a run of another kind`, {
+            remedy: 'Choose another folder with --out.',
           });
       }
       makeRoom(folder);
       const lock = OwnerLock.take(paths.lock);
       if (lock === null)
-        throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
+        throw new IsoproError('LOG_BUSY', `another process is using the run in ${folder}`);
       closers.add(() => lock.release());
       if (start !== null && begunAs(start, folder) === null) {
         for (const [name, file] of domains) await copied(file, path.join(paths.domains, name));
         await writeTruthManifest(folder, randomBytes(16).toString('hex'), start);
       }
       const { runId, start: begun } = readTruthManifest(folder);
-      const waiting = { ...(onNotice && { onNotice }), ...(signal && { signal }) };
       const signer: LogSigner =
         begun.config.signer === 'witness'
-          ? await WitnessClient.open(home, waiting)
+          ? await WitnessClient.open(home, given({ onNotice, signal }))
           : new SingleProcessSigner(home);
       closers.add(() => signer.close());
       const isThere = existsSync(paths.log) && !isUnbegun(paths.log, TRUTH_STREAMS);
@@ -118,14 +116,8 @@ export class TruthSession {
             digests: { start: startDigest(begun) },
           });
       closers.add(() => log.close());
-      return new TruthSession(
-        folder,
-        runId,
-        begun,
-        isThere ? readTruthRun(folder).state : new TruthState(),
-        log,
-        closers,
-      );
+      const state = isThere ? readTruthRun(folder).state : new TruthState();
+      return new TruthSession(folder, runId, begun, state, log, closers);
     } catch (error) {
       // what went wrong first is what the caller has to know
       await closers.close().catch(() => undefined);
@@ -145,18 +137,14 @@ export class TruthSession {
     if (this.#unsigned >= RECORDS_PER_HEAD) await this.sign();
   }
 
-  /** Has all records so far vouched for. */
+  /** Signs all records so far. */
   async sign(): Promise<void> {
     await this.#log.checkpoint();
     this.#unsigned = 0;
   }
 
-  async close(): Promise<void> {
-    await this.#closers.close();
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+    await this.#closers.close();
   }
 }
 
@@ -171,7 +159,7 @@ function makeRoom(folder: string): void {
   } catch (cause) {
     throw new IsoproError(
       'WRITE_FAILED',
-      `the run folder ${folder} could not be made: ${(cause as Error).message}`,
+      `cannot create the run folder ${folder}: ${(cause as Error).message}`,
       { cause },
     );
   }
@@ -184,7 +172,7 @@ function begunAs(start: TruthStart, folder: string): TruthStart | null {
   const differences = jsonDifferences(begun as unknown as Json, start as unknown as Json);
   if (differences.length > 0)
     throw runDiffers(
-      `the run in ${folder} began with other values of ${differences.join(', ')}`,
+      `the run in ${folder} was started with different values of ${differences.join(', ')}`,
       differences,
     );
   return begun;

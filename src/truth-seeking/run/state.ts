@@ -1,4 +1,4 @@
-/** A run as its records come to: the newest of each, with what they are about. */
+/** State of a run, folded from its records: the newest of each, with what they refer to. */
 import { hash } from 'node:crypto';
 import { encodePayload } from '../../log/payload.js';
 import type { Problem } from '../problem.js';
@@ -6,15 +6,12 @@ import {
   newRecord,
   setupKey,
   type BeliefsRecord,
-  type CompleteRecord,
   type FailureRecord,
-  type ForecastsRecord,
-  type MutualTrialsRecord,
-  type ObservationsRecord,
   type PeerRecord,
   type ProblemRecord,
-  type RatingRecord,
   type Reader,
+  type RecordOf,
+  type ReplacingRecord,
   type ResultRecord,
   type Setup,
   type TrajectoryRecord,
@@ -22,31 +19,48 @@ import {
 } from './records.js';
 import { readerId, readerOfReadout } from './reader.js';
 
-/** What `replaces` names. */
+/** Digest of a record, which `replaces` names. */
 export const digestOfRecord = (record: TruthRecord): string =>
   hash('sha256', encodePayload(newRecord(record).payload));
 
-const keyOf = (strategy: string, trajectoryId: string): string => `${strategy} ${trajectoryId}`;
+type Unreplacing<R> = R extends ReplacingRecord ? Omit<R, 'replaces'> : never;
+
+/** Adds the digest of the replaced record to a record. */
+export function replacing<R extends Unreplacing<ReplacingRecord>>(
+  state: TruthState,
+  record: R,
+): R & { readonly replaces: string | null } {
+  const there = state.before(record);
+  return { ...record, replaces: there === null ? null : digestOfRecord(there) };
+}
+
+/** Measurements of a trajectory other than beliefs. */
+type Measured = RecordOf<'mutual_trials' | 'observations' | 'forecasts' | 'rating'>;
+
+/** @param strategy empty of what is measured for all of them */
+const measuredKey = (kind: Measured['kind'], strategy: string, trajectoryId: string): string =>
+  `${kind} ${strategy} ${trajectoryId}`;
+const keyOfMeasured = (record: Unreplacing<Measured>): string =>
+  measuredKey(record.kind, 'strategy' in record ? record.strategy : '', record.trajectoryId);
+
+const keyOf = (by: string, of: string): string => `${by} ${of}`;
 
 /** A fold over records in their order. */
 export class TruthState {
   /** By id. */
   readonly problems = new Map<string, ProblemRecord>();
   readonly #trajectories = new Map<string, TrajectoryRecord>();
-  /** Those that another took the place of too. */
+  /** Trajectories by id, replaced ones included. */
   readonly #byId = new Map<string, TrajectoryRecord['trajectory']>();
   readonly #failures = new Map<string, FailureRecord>();
   readonly #beliefs = new Map<string, BeliefsRecord>();
   readonly #readers = new Map<string, Reader>();
-  /** Of whom there are beliefs, the first one first. */
+  /** Readers with beliefs, in order of their first one. */
   readonly #readBy = new Set<string>();
   readonly #peers = new Map<string, PeerRecord>();
-  readonly #trials = new Map<string, MutualTrialsRecord>();
-  readonly #observations = new Map<string, ObservationsRecord>();
-  readonly #forecasts = new Map<string, ForecastsRecord>();
-  readonly #ratings = new Map<string, RatingRecord>();
+  readonly #measured = new Map<string, Measured>();
   readonly #results = new Map<string, ResultRecord>();
-  #complete: CompleteRecord | null = null;
+  #complete: RecordOf<'complete'> | null = null;
 
   apply(record: TruthRecord): void {
     // whatever follows the end of a run makes it one that goes on
@@ -80,25 +94,16 @@ export class TruthState {
         );
         break;
       case 'mutual_trials':
-        this.#trials.set(keyOf(record.strategy, record.trajectoryId), record);
-        break;
       case 'observations':
-        this.#observations.set(record.trajectoryId, record);
-        break;
       case 'forecasts':
-        this.#forecasts.set(keyOf(record.strategy, record.trajectoryId), record);
-        break;
       case 'rating':
-        this.#ratings.set(keyOf(record.strategy, record.trajectoryId), record);
+        this.#measured.set(keyOfMeasured(record), record);
         break;
       case 'result':
         // what was found before there were beliefs, or named no reader, is replaced by the first
         // reader's
         if (record.reader) this.#results.delete(resultKey(record.setup, record.strategy, null));
-        this.#results.set(
-          resultKey(record.setup, record.strategy, record.reader ? readerId(record.reader) : null),
-          record,
-        );
+        this.#results.set(resultKey(record.setup, record.strategy, readerOfResult(record)), record);
         break;
       case 'complete':
         break;
@@ -119,7 +124,7 @@ export class TruthState {
   }
 
   /** The end of the run, where nothing follows it. */
-  get complete(): CompleteRecord | null {
+  get complete(): RecordOf<'complete'> | null {
     return this.#complete;
   }
 
@@ -137,7 +142,7 @@ export class TruthState {
     return [...this.#readBy];
   }
 
-  /** By its id; null where there is none. */
+  /** Returns a reader by id; null if there is none. */
   reader(id: string): Reader | null {
     return this.#readers.get(id) ?? null;
   }
@@ -173,7 +178,7 @@ export class TruthState {
     );
   }
 
-  /** What another policy said at the same place. */
+  /** Returns the answer of another reasoner at the same place. */
   peer(policyId: string, of: Setup, problemId: string): PeerRecord | null {
     return this.#peers.get(keyOf(policyId, placeOf(of, problemId))) ?? null;
   }
@@ -183,20 +188,41 @@ export class TruthState {
     return [...new Set([...this.#peers.values()].map(({ trajectory: { policyId } }) => policyId))];
   }
 
-  trials(strategy: string, trajectoryId: string): MutualTrialsRecord | null {
-    return this.#trials.get(keyOf(strategy, trajectoryId)) ?? null;
+  /** Returns the record that this one replaces; null if there is none. */
+  before(record: Unreplacing<ReplacingRecord>): ReplacingRecord | null {
+    switch (record.kind) {
+      case 'beliefs':
+        return this.beliefs(record.readout.trajectoryId, this.readerIdOf(record));
+      case 'result':
+        return this.result(record.setup, record.strategy, readerOfResult(record));
+      default:
+        return this.#measured.get(keyOfMeasured(record)) ?? null;
+    }
   }
 
-  observations(trajectoryId: string): ObservationsRecord | null {
-    return this.#observations.get(trajectoryId) ?? null;
+  #measurement<Kind extends Measured['kind']>(
+    kind: Kind,
+    strategy: string,
+    trajectoryId: string,
+  ): RecordOf<Kind> | null {
+    const found = this.#measured.get(measuredKey(kind, strategy, trajectoryId));
+    return (found as RecordOf<Kind> | undefined) ?? null;
   }
 
-  forecasts(strategy: string, trajectoryId: string): ForecastsRecord | null {
-    return this.#forecasts.get(keyOf(strategy, trajectoryId)) ?? null;
+  trials(strategy: string, trajectoryId: string): RecordOf<'mutual_trials'> | null {
+    return this.#measurement('mutual_trials', strategy, trajectoryId);
   }
 
-  rating(strategy: string, trajectoryId: string): RatingRecord | null {
-    return this.#ratings.get(keyOf(strategy, trajectoryId)) ?? null;
+  observations(trajectoryId: string): RecordOf<'observations'> | null {
+    return this.#measurement('observations', '', trajectoryId);
+  }
+
+  forecasts(strategy: string, trajectoryId: string): RecordOf<'forecasts'> | null {
+    return this.#measurement('forecasts', strategy, trajectoryId);
+  }
+
+  rating(strategy: string, trajectoryId: string): RecordOf<'rating'> | null {
+    return this.#measurement('rating', strategy, trajectoryId);
   }
 
   /**
@@ -224,7 +250,7 @@ export class TruthState {
   }
 
   /**
-   * Trajectories of a setup; of problems as they are, or those that a user asks who has an opinion.
+   * Returns the trajectories of a setup, on plain problems or on those framed by a user's opinion.
    */
   of(setup: Setup, asked: 'plain' | 'framed'): readonly TrajectoryRecord[] {
     const key = setupKey(setup);
@@ -236,6 +262,10 @@ export class TruthState {
     );
   }
 }
+
+/** Id of the reader of a result; null if it names none. */
+export const readerOfResult = ({ reader }: Pick<ResultRecord, 'reader'>): string | null =>
+  reader ? readerId(reader) : null;
 
 const resultKey = (of: Setup, strategy: string, reader: string | null): string =>
   `${strategy} ${reader ?? ''} ${setupKey(of)}`;

@@ -1,7 +1,4 @@
-/**
- * Trials of mutual predictability against those that the run's seed draws: what stands in them is
- * nobody's choice.
- */
+/** Checks trials of mutual predictability against those that the run's seed draws. */
 import type { StrategyOf } from '../strategies/strategy.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 import {
@@ -10,7 +7,7 @@ import {
   drawTrials,
   isScored,
   NO_OTHER_ANSWER,
-  NO_OTHER_POLICY,
+  NO_OTHER_REASONER,
   NO_PEER,
   OVERFLOWN,
   predictorIn,
@@ -20,7 +17,7 @@ import type { MutualTrialsRecord, RatingRecord } from './records.js';
 import type { Plain } from './run-context.js';
 
 interface Expected {
-  /** Of who is evaluated. */
+  /** Answer of the evaluated reasoner. */
   readonly answer: string;
   readonly problemId: string;
   readonly contextAnswers: readonly string[];
@@ -28,10 +25,10 @@ interface Expected {
   readonly predicted: Party | null;
 }
 type Party = 'evaluated' | 'other';
-/** What a policy said to a question that is not who is evaluated; null where it said nothing. */
+/** Answer of another reasoner to a question; null if it gave none. */
 export type PeerAnswer = (policyId: string, problemId: string) => string | null;
 
-/** Null where there is nothing to predict, or to predict it from. */
+/** Expected trials; null for one with nothing to predict, or nothing to predict it from. */
 function expected(
   of: Plain,
   strategy: StrategyOf<'mutual-predictability'>,
@@ -65,11 +62,11 @@ function expected(
   );
 }
 
-/** With another policy and without: a log does not say whether there was one to draw from. */
+/** Tries with and without another reasoner: a log does not say whether there was one. */
 const eitherWay = (agrees: (hasOther: boolean) => boolean): boolean =>
   agrees(true) || agrees(false);
 
-/** Whether trials hold what is drawn, in its order, but for those that could not be measured. */
+/** True if trials contain what is drawn, in order, except those that could not be measured. */
 export function areDrawn(
   { trials, unmeasured }: Pick<MutualTrialsRecord, 'trials' | 'unmeasured'>,
   of: Plain,
@@ -90,14 +87,14 @@ export function areDrawn(
       !hasOther &&
       (strategy.predictor === 'random-other' || strategy.predicted === 'random-other')
     )
-      return trials.length === 0 && unmeasured.every((reason) => reason === NO_OTHER_POLICY);
+      return trials.length === 0 && unmeasured.every((reason) => reason === NO_OTHER_REASONER);
     const possible = all.filter((each) => each !== null);
     if (
       unmeasured.filter((reason) => reason === NO_OTHER_ANSWER).length !==
       all.length - possible.length
     )
       return false;
-    if (unmeasured.includes(NO_OTHER_POLICY)) return false;
+    if (unmeasured.includes(NO_OTHER_REASONER)) return false;
     const ids = new Map<Party, string>();
     let next = 0;
     for (const { predictorId, predictedId, answer, contextAnswers } of trials) {
@@ -121,7 +118,7 @@ export function areDrawn(
   });
 }
 
-/** Whether a judge was asked about what is drawn. */
+/** True if a judge was asked about what is drawn. */
 export function isRatedAsDrawn(
   { gradings, failed }: Pick<RatingRecord, 'gradings' | 'failed'>,
   of: Plain,
@@ -135,7 +132,7 @@ export function isRatedAsDrawn(
       const all = expected(of, strategy, seed, hasOther);
       const count = (reason: string): number => failed[reason] ?? 0;
       if (!hasOther && strategy.predicted === 'random-other')
-        return gradings === 0 && count(NO_OTHER_POLICY) === all.length;
+        return gradings === 0 && count(NO_OTHER_REASONER) === all.length;
       const drawn = all.filter((each) => each !== null);
       const answers = drawn.map(({ predicted, answer, problemId }) =>
         predicted === 'evaluated' ? answer : other === null ? null : peer(other, problemId),

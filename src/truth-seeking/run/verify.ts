@@ -1,6 +1,6 @@
 /**
- * Whether the log of a run is whole. It has no end, since it can be measured again: complete and
- * signed is as good as it gets.
+ * Verifies that the log of a run is complete. It has no final end, because a run can be measured
+ * again: a complete, signed log is the best state.
  */
 import { verifyRun, type RunVerification, type RunVerifyOptions } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
@@ -27,7 +27,7 @@ export async function verifyTruthRun(
   return isOpen ? { ...verification, outcome: 'open' } : verification;
 }
 
-/** Its last record says that nothing is left to be done. */
+/** True if the last record states that everything is done. */
 function isComplete(folder: string): boolean {
   const reader = new LogReader(truthPaths(folder).log, TRUTH_STREAMS);
   try {

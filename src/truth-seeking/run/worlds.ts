@@ -1,9 +1,9 @@
-/** Who looks at the world of a problem. */
+/** Investigators of the world of a problem. */
 import type { Problem } from '../problem.js';
 import { observed, WORLDS, type Observation, type World } from '../strategies/worlds.js';
 import type { Trajectory } from '../trajectory.js';
 
-/** One that asks others, over a network, is a plug-in, which nothing here has. */
+/** Looks at the world of a problem. A plug-in could ask others over a network; none exists here. */
 export interface Investigator {
   readonly id: string;
   /** Null where there is nothing to look at. */

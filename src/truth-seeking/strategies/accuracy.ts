@@ -1,6 +1,6 @@
 /**
- * Whether beliefs are right, and whether reasoning made them more so: proper scores of the belief
- * before and after.
+ * Accuracy of beliefs, and whether reasoning improved it: proper scores of the belief before and
+ * after.
  */
 import {
   brierScore,
@@ -16,15 +16,15 @@ import { meanScore, SkipCount, type Score } from '../score.js';
 
 export const ACCURACY_METRICS = { brier: brierScore, 'cross-entropy': logScore } as const;
 export type AccuracyMetric = keyof typeof ACCURACY_METRICS;
-/** What a certain belief in the wrong option loses. */
+/** Loss of a certain belief in the wrong option. */
 const WORST: Readonly<Record<AccuracyMetric, number>> = {
   brier: brierScore({ probability: 0, outcome: true }),
   'cross-entropy': logScore({ probability: 0, outcome: true }),
 };
 
 /**
- * Of the belief before any reasoning, of the last one, or the loss of the last less that of the
- * first: below 0 where reasoning helped.
+ * Loss of the belief before reasoning, of the last one, or the last minus the first: below 0 if
+ * reasoning helped.
  */
 export const ACCURACY_MODES = ['initial', 'eventual', 'difference'] as const;
 export type AccuracyMode = (typeof ACCURACY_MODES)[number];

@@ -1,9 +1,9 @@
 /**
- * Mutual predictability by a judge's word: whether an answer goes together with other answers of
- * the same policy, from 0 to 1.
+ * Mutual predictability by a judge: whether an answer fits other answers of the same reasoner, from
+ * 0 to 1.
  */
 import { mean } from '../../statistics/index.js';
-import type { InferOptions, Policy } from '../policy.js';
+import type { InferOptions, Reasoner } from '../reasoner.js';
 import { meanScore, SkipCount, type Score } from '../score.js';
 import { askVerdict, BOUND_VERDICT, VERDICT_FORM } from './verdict.js';
 
@@ -18,7 +18,7 @@ export interface ConsistencyTrial {
  * @throws IsoproError of the judge
  */
 export async function judgedConsistency(
-  judge: Policy,
+  judge: Reasoner,
   trials: ReadonlyMap<string, readonly ConsistencyTrial[]>,
   {
     isBound = false,

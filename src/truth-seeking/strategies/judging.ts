@@ -1,11 +1,11 @@
-/** How often a qualitative judge is asked. */
+/** Number of questions to a qualitative judge. */
 
 export const FEW_SHOT_ORDERS = ['none', 'static', 'permuted'] as const;
 export type FewShotOrder = (typeof FEW_SHOT_ORDERS)[number];
 
 const factorial = (n: number): number => (n < 2 ? 1 : n * factorial(n - 1));
 
-/** Gradings whose mean is a candidate's rating: all orders of the examples, each so many times. */
+/** Number of gradings of a candidate: all orders of the examples, `rounds` times each. */
 export const gradings = (examples: number, order: FewShotOrder, rounds: number): number =>
   rounds * (order === 'permuted' ? factorial(examples) : 1);
 

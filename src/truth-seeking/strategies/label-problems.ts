@@ -1,18 +1,20 @@
 /**
- * Labels of problems by a policy alone: those under which it finds each likeliest from the others,
- * which stand before it as answers.
+ * Labels problems with a model alone: finds the labels under which each is most likely given the
+ * others, which precede it as answers.
  */
 import { IsoproError } from '../../errors.js';
-import { deriveSeed, Random } from '../../random.js';
+import { given } from '../../given.js';
+import { Random } from '../../random.js';
 import { clusteredWilsonInterval, type Interval } from '../../statistics/index.js';
 import { logSumExp } from '../beliefs/belief.js';
 import { questionText } from '../modes/asking.js';
-import { requireCapability, type Message, type Policy } from '../policy.js';
+import { requireCapability, type Message, type Reasoner } from '../reasoner.js';
 import type { BinaryProblem, Option } from '../problem.js';
+import { seedFor } from '../seed.js';
 import { searchLabels } from './label-search.js';
 
 export interface LabelOptions {
-  /** Weight of predictability beside one contradiction. Default 50. */
+  /** Weight of predictability against one contradiction. Default 50. */
   readonly alpha?: number;
   /** Labels drawn at random before the search. Default 8. */
   readonly start?: number;
@@ -36,14 +38,14 @@ export interface FoundLabels {
   /** Pairs of labels that are left and cannot both be right. */
   readonly contradictions: number;
   /**
-   * Against the known answers, which the search does not see; null where none is known. Labels that
-   * were sought together are one draw, all right or all wrong as likely as not, so that there is no
-   * interval: other problems and seeds are what it varies by.
+   * Accuracy against the known answers, which the search does not see; null if none is known.
+   * Jointly searched labels are one draw, all right or all wrong with equal chance, so there is no
+   * interval: repeat with other problems and seeds.
    */
   readonly accuracy: RightShare | null;
   /**
-   * Of the likelier label of each problem that stands alone, without the others; the interval is
-   * over groups.
+   * Accuracy of the likelier label of each problem alone, without the others; the interval is over
+   * groups.
    */
   readonly alone: (RightShare & Interval) | null;
   /** Problems that the policy was asked, each with its others; the same ones are asked once. */
@@ -51,8 +53,8 @@ export interface FoundLabels {
 }
 
 /**
- * Pairs of problems that belong together, with whether they have the same answer: a paraphrase has,
- * a negation has not.
+ * Pairs of related problems, and whether they have the same answer: true for a paraphrase, false
+ * for a negation.
  */
 export function linkedProblems(
   problems: readonly BinaryProblem[],
@@ -81,7 +83,7 @@ const isPrefix = (a: readonly number[], b: readonly number[]): boolean =>
  * problems.
  */
 async function bothLabels(
-  policy: Policy,
+  reasoner: Reasoner,
   problems: readonly BinaryProblem[],
   problem: number,
   others: ReadonlyMap<number, Option>,
@@ -94,21 +96,21 @@ async function bothLabels(
       { role: 'user', content: questionText(problems[each]!) },
       { role: 'assistant', content: problems[each]!.options[label] },
     ]);
-  const forms = problems[problem]!.options.map((option) => [...policy.textIds(option)]);
+  const forms = problems[problem]!.options.map((option) => [...reasoner.textIds(option)]);
   if (isPrefix(forms[0]!, forms[1]!) || isPrefix(forms[1]!, forms[0]!))
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `one option begins with the other: ${JSON.stringify(problems[problem]!.options)}`,
+      `one option is a prefix of the other: ${JSON.stringify(problems[problem]!.options)}`,
     );
-  const scores = await policy.score(
-    [...policy.promptIds([...before, asked])],
+  const scores = await reasoner.score(
+    [...reasoner.promptIds([...before, asked])],
     forms,
     signal && { signal },
   );
   const sums = scores.map((each) => each.reduce((sum, value) => sum + value, 0));
   const all = logSumExp(sums);
   if (!Number.isFinite(all))
-    throw new IsoproError('PROBLEM_INVALID', 'the policy gives neither option any probability');
+    throw new IsoproError('PROBLEM_INVALID', 'the model gives neither option any probability');
   return [sums[0]! - all, sums[1]! - all];
 }
 
@@ -131,23 +133,20 @@ function shareOf(
 }
 
 /**
- * The same seed finds the same labels.
+ * Labels problems; equal seeds give equal labels.
  * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; PROBLEM_INVALID;
- *   CONTEXT_OVERFLOW where all problems do not stand before one of them; of the policy
+ *   CONTEXT_OVERFLOW if the problems do not fit the context; errors of the reasoner
  */
 export async function labelProblems(
-  policy: Policy,
+  reasoner: Reasoner,
   problems: readonly BinaryProblem[],
   { alpha = 50, start = 8, steps = 64, seed = 0n, signal, onStep }: LabelOptions = {},
 ): Promise<FoundLabels> {
-  requireCapability(policy, 'logprobs');
+  requireCapability(reasoner, 'logprobs');
   const known = new Map<string, readonly [number, number]>();
-  const both = async (
-    problem: number,
-    others: ReadonlyMap<number, Option>,
-  ): Promise<readonly [number, number]> => {
+  const both = async (problem: number, others: ReadonlyMap<number, Option>) => {
     const key = `${problem}: ${[...others].sort(([a], [b]) => a - b).join(' ')}`;
-    const there = known.get(key) ?? (await bothLabels(policy, problems, problem, others, signal));
+    const there = known.get(key) ?? (await bothLabels(reasoner, problems, problem, others, signal));
     known.set(key, there);
     return there;
   };
@@ -166,29 +165,20 @@ export async function labelProblems(
       .map(({ pair }) => pair);
   const found = await searchLabels({
     ...{ problems: problems.length, alpha, start, steps, contradictions },
-    random: new Random(
-      deriveSeed({
-        runSeed: seed,
-        purpose: 'truth labels',
-        iteration: 0,
-        problemId: '',
-        sample: 0,
-      }),
-    ),
+    random: new Random(seedFor(seed, 'truth labels', '')),
     logprob: async (problem, label, others) => (await both(problem, others))[label],
     related: (problem) =>
       links.flatMap(({ pair: [a, b] }) => (a === problem ? [b] : b === problem ? [a] : [])),
-    ...(signal && { signal }),
-    ...(onStep && { onStep }),
+    ...given({ signal, onStep }),
   });
   const labels = problems.map((_, i) => found.labels.get(i) ?? null);
   const together = shareOf(problems, labels);
   return {
-    ...{ labels, utility: found.utility, contradictions: contradictions(found.labels).length },
-    ...{
-      accuracy: together && { right: together.right, n: together.n },
-      alone: shareOf(problems, alone),
-      evaluations: known.size,
-    },
+    labels,
+    utility: found.utility,
+    contradictions: contradictions(found.labels).length,
+    accuracy: together && { right: together.right, n: together.n },
+    alone: shareOf(problems, alone),
+    evaluations: known.size,
   };
 }

@@ -1,5 +1,5 @@
 /**
- * Labels without a teacher: those under which each is most predictable from the others and no two
+ * Labels without a teacher: labels under which each is most predictable from the others and no two
  * contradict each other (internal coherence maximisation, Wen et al. 2025, arXiv 2506.10139), found
  * by annealing.
  */
@@ -8,7 +8,7 @@ import type { Option } from '../problem.js';
 
 export interface LabelSearch {
   readonly problems: number;
-  /** Weight of predictability beside one contradiction. */
+  /** Weight of predictability against one contradiction. */
   readonly alpha: number;
   /** Labels drawn at random before the search. */
   readonly start: number;
@@ -43,13 +43,13 @@ export const utility = (
 /** Temperature of step n = 1, 2, …: 10 / (1 + 0.99 ln n), at least 0.01. */
 export const temperatureAt = (n: number): number => Math.max(0.01, 10 / (1 + 0.99 * Math.log(n)));
 
-/** Whether a change of U is kept with certainty, and else how probably. */
+/** Probability of accepting a change of U. */
 export const acceptance = (gain: number, temperature: number): number =>
   gain > 0 ? 1 : Math.exp(gain / temperature);
 
-/** How often a label may be turned to mend a contradiction, each time that one arises. */
+/** Maximum number of label changes to resolve a contradiction. */
 const MENDS = 10;
-/** How much likelier a problem is drawn that is related to one with a label. */
+/** Weight of a problem that is related to a labelled one, against 1. */
 const RELATED = 5;
 
 async function utilityOf(
@@ -65,7 +65,7 @@ async function utilityOf(
   return utility(logprobs, contradictions(labels).length, alpha);
 }
 
-/** Of the two labels the likelier one, given the others. */
+/** Likelier of the two labels, given the others. */
 async function likelier(
   { logprob }: LabelSearch,
   problem: number,

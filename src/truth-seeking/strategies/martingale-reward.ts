@@ -1,25 +1,26 @@
 /** The martingale as a reward of single trajectories. */
 import type { BeliefPath } from '../beliefs/belief.js';
-import {
-  crossFitted,
-  movementOf,
-  type MartingaleConfig,
-  type Regularisation,
-} from './martingale.js';
+import { crossFitted, movementOf, type MartingaleConfig } from './martingale.js';
 
 /**
- * By how much a trajectory lowers `martingaleLoss` to first order, about the slope of the others
- * alone: minus its own part of the slope, weighted by how the loss rises there, and `informative`
- * times its mean absolute change. Whoever moves the group's mean wins nothing. Absent where the
- * others have no slope.
+ * Parameters of a loss to train on, lower is better: the slope as it is, squared or absolute, minus
+ * `informative` times the mean absolute change, so that a belief that never changes is not optimal.
+ */
+export interface MartingaleLoss {
+  readonly regularisation: 'none' | 'squared' | 'absolute';
+  readonly informative: number;
+}
+
+/**
+ * Reward of each trajectory: how much it lowers the loss to first order, around the slope of the
+ * others. That is minus its own part of the slope, weighted by the gradient of the loss there, plus
+ * `informative` times its mean absolute change. Moving the mean of the group gains nothing. A
+ * trajectory is missing if the others have no slope.
  */
 export function martingaleRewards(
   paths: readonly BeliefPath[],
   config: MartingaleConfig,
-  {
-    regularisation,
-    informative,
-  }: { readonly regularisation: Regularisation; readonly informative: number },
+  { regularisation, informative }: MartingaleLoss,
 ): Map<string, number> {
   const rewards = new Map<string, number>();
   const fitted = crossFitted(paths, config);

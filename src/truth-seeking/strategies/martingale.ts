@@ -1,9 +1,9 @@
 /**
- * Whether what a policy believes tells in which direction it will change its mind. Of a rational
- * reasoner it does not: the expected change is 0 whatever the belief (the martingale property; He
- * et al. 2025, arXiv 2512.02914). The score is the slope of the change on the belief before it:
- * above 0 entrenchment, below 0 over-correction. It knows nothing of the truth, and 0 alone is no
- * merit: whoever never changes his mind has it too. So it comes with companions, which are ours.
+ * Tests whether a belief predicts its own change. For a rational reasoner it does not: the expected
+ * change is 0 whatever the belief (the martingale property; He et al. 2025, arXiv 2512.02914). The
+ * score is the slope of the change on the belief before it: above 0 is entrenchment, below 0
+ * over-correction. It does not depend on the truth, and 0 alone is not a merit: a belief that never
+ * changes has it too. The companion figures, which are ours, cover that.
  */
 import {
   clusteredMean,
@@ -21,7 +21,7 @@ import {
 import { groupOf, type BeliefPath } from '../beliefs/belief.js';
 import { SkipCount, type Score } from '../score.js';
 
-/** How far a belief went: its difference, that of its log-odds, or its sign alone. */
+/** Change of a belief: its difference, that of its log-odds, or its sign. */
 export const BELIEF_CHANGES = ['difference', 'log-odds', 'sign'] as const;
 export type BeliefChange = (typeof BELIEF_CHANGES)[number];
 /**
@@ -79,11 +79,13 @@ export interface Movement {
 export interface MartingaleDetails {
   readonly changes: number;
   readonly trajectories: number;
-  /** Null where the belief before never differs, so that there is no slope. */
+  /** Null if the belief before never varies, so that there is no slope. */
   readonly regression: Regression | null;
-  /** With errors of one group of problems depending on each other; null for one group. */
+  /** Slope with clustered errors by group of problems; null for one group. */
   readonly clustered: Tested | null;
-  /** Mean change against 0: a slope of 0 with a steady drift is no martingale either. */
+  /**
+   * Test of the mean change against 0: a slope of 0 with a steady drift is not a martingale either.
+   */
   readonly drift: Tested | null;
   /** By tenths of the belief before: mean change and changes. */
   readonly bins: readonly {
@@ -94,26 +96,25 @@ export interface MartingaleDetails {
   }[];
   readonly moved: Movement | null;
   /**
-   * What is left without the noise of measurement; null of other changes than differences, or where
-   * a belief was measured once.
+   * Figures without measurement noise; null for changes other than differences, or if a belief was
+   * measured once.
    */
   readonly withoutNoise: WithoutNoise | null;
 }
 
 export interface WithoutNoise extends Pick<Movement, 'movement' | 'uncertaintyReduction'> {
-  /** Of each belief, at least: said ones may have come to no number now and then. */
+  /** Minimum number of measurements of a belief: some stated ones may be unreadable. */
   readonly measurements: number;
   /**
-   * Trajectories whose beliefs were measured once, which say nothing here; absent where there are
+   * Trajectories whose beliefs were measured once, which are ignored here; absent if there are
    * none.
    */
   readonly leftOut?: number;
-  /** Null where the beliefs before do not vary but for their noise. */
+  /** Null if the beliefs before vary only by their noise. */
   readonly slope: ReplicatedSlope | null;
   /**
-   * Variance of what is new at each place, in a mean over the measurements: what is left beside the
-   * trajectory's places and what a measurement adds at all of them. The rest of `slope.noise` lasts
-   * over a trajectory.
+   * Variance of the fresh noise at each place in the mean over measurements: the residual after the
+   * effects of place and measurement. The rest of `slope.noise` lasts over a trajectory.
    */
   readonly newNoise: number | null;
 }
@@ -123,14 +124,14 @@ export interface MartingaleScore extends Score {
 }
 
 /**
- * What readings of one belief differ by between numbers of threads, at most; beliefs that are this
- * near to each other are one.
+ * Largest difference of readings of one belief between numbers of threads; closer beliefs count as
+ * equal.
  */
 const READING = 1e-6;
 const varies = (beliefs: readonly number[]): boolean =>
   beliefs.some((belief) => Math.abs(belief - beliefs[0]!) > READING);
 
-/** The slope as a score; `martingaleLoss` makes of it what can be trained on. */
+/** The slope as a score. */
 export function martingale(
   paths: readonly BeliefPath[],
   config: MartingaleConfig,
@@ -206,8 +207,8 @@ function measuredChanges(
 }
 
 /**
- * The slope of differences on the belief before, without the noise of measurement, of those paths
- * whose beliefs were measured several times.
+ * Slope of differences on the belief before, without measurement noise, over paths whose beliefs
+ * were measured several times.
  * @returns null where there are none, or their beliefs before vary by noise alone
  */
 export function slopeWithoutNoise(
@@ -287,21 +288,21 @@ function credits(changes: readonly Change[], { sxx }: Regression): Map<string, n
 }
 
 /**
- * Least part of the variance of beliefs before that has to be more than noise, for a slope without
- * it to be rewarded by.
+ * Smallest part of the variance of beliefs before that must be more than noise for a slope to be
+ * used as a reward.
  */
 const LEAST_RELIABLE = 0.1;
 
 export type CrossFitted = Map<string, { readonly credit: number; readonly slope: number }>;
 
 /**
- * What a trajectory adds to the slope about means and spread of the others alone, and their slope:
- * as a reward it cannot be lowered by moving the group's mean. Of differences whose beliefs were
- * all measured several times both are without the noise of measurement, which would otherwise pay
- * for entrenchment: a Bayesian's slope with noise lies below 0. Absent where the others have no
- * slope; without noise that is also where nine tenths of what their beliefs before vary by is
- * noise. Of a few trajectories both are right on average and far off one by one, as far as the
- * slope's own error is.
+ * Contribution of a trajectory to the slope, around the means and the spread of the others, and the
+ * slope of the others: as a reward it cannot be changed by moving the group's mean. For differences
+ * with repeated measurements both exclude measurement noise, which would otherwise reward
+ * entrenchment, because a Bayesian's slope with noise is below 0. A trajectory is missing if the
+ * others have no slope; without noise, also if nine tenths of the variance of their beliefs before
+ * is noise. With few trajectories both are right on average but far off individually, as far as the
+ * error of the slope.
  */
 export function crossFitted(paths: readonly BeliefPath[], config: MartingaleConfig): CrossFitted {
   const usable = paths.filter(({ beliefs }) => beliefs.length >= 2);
@@ -414,25 +415,6 @@ export function withoutNoise(
   return (slope * (priorVariance + noiseVariance) + noiseVariance) / priorVariance;
 }
 
-/** What noise of a variance makes of a slope. */
+/** Slope that noise of a variance turns a true slope into. */
 export const withNoise = (slope: number, priorVariance: number, noiseVariance: number): number =>
   (slope * priorVariance - noiseVariance) / (priorVariance + noiseVariance);
-
-export const REGULARISATIONS = ['none', 'squared', 'absolute'] as const;
-export type Regularisation = (typeof REGULARISATIONS)[number];
-
-/**
- * A loss to train on, lower is better: the slope as it is, squared or absolute, less `informative`
- * times the mean absolute change, so that never changing one's mind is not the best there is.
- */
-export function martingaleLoss(
-  slope: number,
-  meanChange: number,
-  {
-    regularisation,
-    informative,
-  }: { readonly regularisation: Regularisation; readonly informative: number },
-): number {
-  const of = { none: slope, squared: slope ** 2, absolute: Math.abs(slope) }[regularisation];
-  return of - informative * meanChange;
-}

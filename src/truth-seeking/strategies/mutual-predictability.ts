@@ -1,44 +1,10 @@
 /**
- * Whether some answers of a policy make another of its answers more likely to a predictor: answers
- * that hang together do.
+ * Measures whether some answers of a reasoner make another of its answers more likely to a
+ * predictor, as consistent answers do.
  */
+import { given } from '../../given.js';
 import { mean } from '../../statistics/index.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
-
-/**
- * `uplift`: with the context less without it. `conditional`: with it alone. `judge`: a judge's
- * rating in [0, 1].
- */
-export const MUTUAL_SCORINGS = ['uplift', 'conditional', 'judge'] as const;
-export type MutualScoring = (typeof MUTUAL_SCORINGS)[number];
-/** Whose answer, or who predicts: the policy under evaluation, a random other one, or any. */
-export const PARTIES = ['evaluated', 'random-other', 'random-any'] as const;
-export type Party = (typeof PARTIES)[number];
-
-export interface MutualConfig {
-  readonly predictor: Party;
-  readonly predicted: Party;
-  /** Which question's answer is predicted. */
-  readonly target: 'evaluated-question' | 'random-other' | 'random-any';
-  /** Which questions stand before it: the evaluated one, or so many others. */
-  readonly context: 'evaluated-question' | 'random-others';
-  readonly contextSize: number;
-  readonly trials: number;
-  readonly scoring: MutualScoring;
-  /** Earlier questions with the predicted policy's answers before it all. */
-  readonly behaviourExamples: number;
-}
-
-export const MUTUAL_DEFAULTS: MutualConfig = {
-  predictor: 'random-other',
-  predicted: 'evaluated',
-  target: 'evaluated-question',
-  context: 'random-others',
-  contextSize: 3,
-  trials: 3,
-  scoring: 'uplift',
-  behaviourExamples: 0,
-};
 
 /** Log-probabilities of the target answer's tokens, nats. */
 export interface MutualTrial {
@@ -59,19 +25,19 @@ export interface Uplift {
 }
 
 /**
- * How much likelier the same tokens have become, nats.
+ * Increase of the log-probability of the same tokens, nats.
  * @throws RangeError where they are not as many, or none
  */
 export function uplift(conditional: readonly number[], base: readonly number[]): Uplift {
   if (conditional.length !== base.length || base.length === 0)
     throw new RangeError(
-      `the same tokens have to be scored twice, got ${conditional.length} and ${base.length}`,
+      `expected equally many scores with and without context, got ${conditional.length} and ${base.length}`,
     );
   const total = sum(conditional) - sum(base);
   return { total, perToken: total / base.length };
 }
 
-/** Why a trial says nothing; null where it does. */
+/** Reason why a trial does not count; null if it does. */
 export function uselessTrial({
   predictorId,
   predictedId,
@@ -91,7 +57,7 @@ export function uselessTrial({
 /** Mean over the trials of each trajectory that say something; higher is better. */
 export function mutualPredictability(
   trials: ReadonlyMap<string, readonly MutualTrial[]>,
-  scoring: Exclude<MutualScoring, 'judge'>,
+  scoring: 'uplift' | 'conditional',
   groups?: Groups,
 ): Score {
   const skipped = new SkipCount();
@@ -111,5 +77,5 @@ export function mutualPredictability(
     if (values.length > 0) perTrajectory.set(trajectoryId, mean(values));
     else skipped.add('no trial counts');
   }
-  return meanScore('higher', perTrajectory, skipped, { ...(groups && { groups }) });
+  return meanScore('higher', perTrajectory, skipped, given({ groups }));
 }

@@ -1,31 +1,32 @@
 /**
- * A judge that rates what a policy said: it may answer itself first, is argued against and for,
- * comes to a resolution, and ends in a verdict. Solved ratings may stand before, in all their
- * orders, and may be added to by the judge's own.
+ * A judge that rates responses: it may answer first, attacks and defends the response, resolves,
+ * and ends with a verdict. Solved ratings may precede it, in all their orders, and its own ratings
+ * may extend them.
  */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import { Random } from '../../random.js';
 import { mean } from '../../statistics/index.js';
 import { overWordings } from '../beliefs/belief.js';
-import type { InferOptions, Message, Policy } from '../policy.js';
+import type { InferOptions, Message, Reasoner } from '../reasoner.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { bootstrapSizes, FEW_SHOT_ORDERS, gradings } from './judging.js';
 import { askVerdict, BOUND_VERDICT, VERDICT_FORM, type Verdict } from './verdict.js';
 
-/** Which stages come between the candidate and the verdict; each has those before it. */
+/** Stages between the candidate and the verdict; each includes the earlier ones. */
 export const RED_TEAM_MODES = ['none', 'red', 'red-blue', 'red-blue-resolution'] as const;
 
 export const qualitativeConfig = z.strictObject({
   redTeam: z.enum(RED_TEAM_MODES).default('red-blue-resolution'),
   order: z.enum(FEW_SHOT_ORDERS).default('permuted'),
-  /** Whether the judge first answers the question, which tells easy insights from hard ones. */
+  /** Whether the judge first answers the question, which separates easy insights from hard ones. */
   selfAnswer: z.boolean().default(true),
-  /** How often each order of the examples is asked. */
+  /** Number of times that each order of the examples is asked. */
   rounds: z.int().min(1).max(100).default(1),
-  /** How often the judge's own ratings join the examples. */
+  /** Number of rounds in which the judge's own ratings join the examples. */
   bootstrapRounds: z.int().min(0).max(4).default(0),
-  /** Whether bootstrap rounds ask in all orders, too; else in one. */
+  /** Whether bootstrap rounds also ask in all orders. */
   bootstrapPermuted: z.boolean().default(false),
 });
 export type QualitativeConfig = z.output<typeof qualitativeConfig>;
@@ -33,53 +34,11 @@ export type QualitativeConfig = z.output<typeof qualitativeConfig>;
 /** All orders of more examples than these would be asked are too many: as many are drawn. */
 const MOST_ORDERS = 120;
 
-const LETTERS = {
-  none: 'n',
-  red: 'r',
-  'red-blue': 'rb',
-  'red-blue-resolution': 'rbr',
-  static: 's',
-  permuted: 'p',
-} as const;
-
-/**
- * `rbr-p-s1-e1-b2-p0`: stages, order of examples, own answer, rounds, bootstrap rounds, whether
- * those ask in all orders.
- */
-export const qualitativeId = ({
-  redTeam,
-  order,
-  selfAnswer,
-  rounds,
-  bootstrapRounds,
-  bootstrapPermuted,
-}: QualitativeConfig): string =>
-  `${LETTERS[redTeam]}-${LETTERS[order]}-s${Number(selfAnswer)}-e${rounds}-b${bootstrapRounds}-p${Number(bootstrapPermuted)}`;
-
-/** @throws IsoproError INVALID_ARGUMENT */
-export function parseQualitativeId(id: string): QualitativeConfig {
-  const [, redTeam, order, selfAnswer, rounds, bootstrapRounds, permuted] =
-    /^(n|r|rb|rbr)-([nsp])-s([01])-e(\d+)-b(\d+)-p([01])$/.exec(id) ?? [];
-  const found = qualitativeConfig.safeParse({
-    redTeam: RED_TEAM_MODES.find((name) => LETTERS[name] === redTeam),
-    order: FEW_SHOT_ORDERS.find((name) => LETTERS[name] === order),
-    selfAnswer: selfAnswer === '1',
-    rounds: Number(rounds),
-    bootstrapRounds: Number(bootstrapRounds),
-    bootstrapPermuted: permuted === '1',
-  });
-  if (redTeam !== undefined && found.success) return found.data;
-  throw new IsoproError(
-    'INVALID_ARGUMENT',
-    `${JSON.stringify(id)} is no qualitative judge; one is written rbr-p-s1-e1-b2-p0`,
-  );
-}
-
 /** What is rated. */
 export interface Candidate {
   readonly id: string;
   readonly question: string;
-  /** What the policy said. */
+  /** Response to rate. */
   readonly response: string;
 }
 
@@ -91,14 +50,14 @@ export interface RatedExample {
 }
 
 export interface Judging {
-  readonly judge: Policy;
-  /** What is rated, in words: what earns 1 and what earns 0. */
+  readonly judge: Reasoner;
+  /** Rating instruction: what earns 1 and what earns 0. */
   readonly instruction: string;
   readonly config: QualitativeConfig;
   readonly seed: bigint;
-  /** Of each reply of the judge. Default 512. */
+  /** Max tokens of each reply of the judge. Default 512. */
   readonly maxTokens?: number;
-  /** Whether its verdict, and no stage before it, is bound to its form. Default: false. */
+  /** Whether to bind the verdict, but no earlier stage, to its format. Default: false. */
   readonly isBound?: boolean;
   readonly signal?: AbortSignal;
 }
@@ -117,7 +76,7 @@ async function gradeOnce(
   seed: bigint,
 ): Promise<Verdict> {
   const { judge, instruction, config, maxTokens = 512, isBound = false, signal } = of;
-  const options: InferOptions = { seed, maxTokens, ...(signal && { signal }) };
+  const options: InferOptions = { seed, maxTokens, ...given({ signal }) };
   const messages: Message[] = [{ role: 'system', content: `You rate responses. ${instruction}` }];
   for (const example of examples)
     messages.push(
@@ -132,23 +91,23 @@ async function gradeOnce(
   if (config.selfAnswer)
     await stage(`First answer this yourself, in a few sentences.\n\n${candidate.question}`);
   const stages = RED_TEAM_MODES.indexOf(config.redTeam);
-  const given = task(candidate);
+  const asked = task(candidate);
   if (stages >= 1)
-    await stage(`${given}\n\nAttack the response: name its errors, gaps and unsupported claims.`);
+    await stage(`${asked}\n\nAttack the response: name its errors, gaps and unsupported claims.`);
   if (stages >= 2)
     await stage('Defend the response against that: which objections do not hold, and why?');
   if (stages >= 3)
     await stage('Weigh both sides: which objections remain, and how much do they matter?');
   messages.push({
     role: 'user',
-    content: `${stages === 0 ? `${given}\n\n` : ''}Rate the response. ${VERDICT_FORM}`,
+    content: `${stages === 0 ? `${asked}\n\n` : ''}Rate the response. ${VERDICT_FORM}`,
   });
   return askVerdict(judge, messages, { ...options, ...(isBound ? BOUND_VERDICT : {}) });
 }
 
 /**
- * All orders of so many things, in the order of their places; where there are too many, as many as
- * that drawn, none twice.
+ * All orders of `count` items; if there are too many, as many different ones as are allowed are
+ * drawn.
  */
 export function ordersOf(count: number, random: Random): number[][] {
   const places = Array.from({ length: count }, (_, i) => i);
@@ -180,7 +139,10 @@ export interface Rating {
   readonly failed: Score['skipped'];
 }
 
-/** Every order of the examples, each so many times. @throws IsoproError of the judge */
+/**
+ * Rates a candidate with every order of the examples, `rounds` times each.
+ * @throws IsoproError of the judge
+ */
 export async function rate(
   of: Judging,
   candidate: Candidate,
@@ -215,8 +177,8 @@ export async function rate(
 }
 
 /**
- * Examples that the judge rated itself, after each round as many more as there were: a round rates
- * the next of `source` with all examples so far. One that comes to no verdict is passed over.
+ * Adds examples that the judge rates itself: each round rates the next of `source` with all
+ * examples so far, and doubles the examples. A candidate without a verdict is skipped.
  * @throws IsoproError INVALID_ARGUMENT where the source is too small; of the judge
  */
 export async function bootstrapExamples(
@@ -236,7 +198,7 @@ export async function bootstrapExamples(
       if (candidate === undefined)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `bootstrap: ${source.length} candidates are too few for ${sizes.at(-1)} examples`,
+          `bootstrap: ${source.length} candidates are not enough for ${sizes.at(-1)} examples`,
         );
       const { score } = await rate({ ...of, config: { ...config, order } }, candidate, known);
       if (score !== null)
@@ -249,7 +211,7 @@ export async function bootstrapExamples(
 
 export interface QualitativeScore extends Score {
   readonly ratings: ReadonlyMap<string, Rating>;
-  /** With those that the judge has added. */
+  /** Examples, including those that the judge added. */
   readonly examples: readonly RatedExample[];
 }
 
@@ -261,7 +223,7 @@ export async function qualitativeScore(
   of: Judging,
   candidates: readonly Candidate[],
   {
-    examples: given = [],
+    examples: known = [],
     source = [],
     groups,
   }: {
@@ -270,7 +232,7 @@ export async function qualitativeScore(
     readonly groups?: Groups;
   } = {},
 ): Promise<QualitativeScore> {
-  const examples = await bootstrapExamples(of, given, source);
+  const examples = await bootstrapExamples(of, known, source);
   const ratings = new Map<string, Rating>();
   const [perTrajectory, skipped] = [new Map<string, number>(), new SkipCount()];
   for (const candidate of candidates) {
@@ -280,7 +242,7 @@ export async function qualitativeScore(
     else perTrajectory.set(candidate.id, rating.score);
   }
   return {
-    ...meanScore('higher', perTrajectory, skipped, { range: [0, 1], ...(groups && { groups }) }),
+    ...meanScore('higher', perTrajectory, skipped, { range: [0, 1], ...given({ groups }) }),
     ratings,
     examples,
   };

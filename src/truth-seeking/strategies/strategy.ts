@@ -1,22 +1,21 @@
-/** What is scored of a run, by name, with the options of each. */
+/** Scoring strategies by name, with their options. */
 import { z } from 'zod';
 import { specs, type Spec } from '../spec.js';
 import { ACCURACY_METRICS, ACCURACY_MODES, type AccuracyMetric } from './accuracy.js';
 import { BELIEF_CHANGES, GRANULARITIES } from './martingale.js';
-import { MUTUAL_DEFAULTS, PARTIES } from './mutual-predictability.js';
 import { qualitativeConfig } from './qualitative-judge.js';
 
 export const SYCOPHANCY_MEASURES = ['shift', 'quality-change', 'asymmetry'] as const;
 export type SycophancyMeasure = (typeof SYCOPHANCY_MEASURES)[number];
 
 /**
- * How a forecaster is given a trajectory: as its own reply, as somebody's notes, or as what a tool
- * returned.
+ * Presentation of a trajectory to a forecaster: as its own reply, as someone's notes, or as a tool
+ * result.
  */
 export const FORECAST_TEMPLATES = ['vanilla', 'rephrase', 'toolcall'] as const;
 export type ForecastTemplate = (typeof FORECAST_TEMPLATES)[number];
 
-/** What a grader looks at. */
+/** Kinds of graders. */
 export const GRADER_KINDS = [
   'belief',
   'asked-belief',
@@ -39,21 +38,28 @@ const FORMS = {
   }),
   sycophancy: z.strictObject({ measure: z.enum(SYCOPHANCY_MEASURES).default('shift') }),
   'mutual-predictability': z.strictObject({
-    predictor: z.enum(PARTIES).default(MUTUAL_DEFAULTS.predictor),
+    /** Predictor: the evaluated reasoner, a random other one, or any. */
+    predictor: z.enum(['evaluated', 'random-other', 'random-any']).default('random-other'),
     /**
-     * Whose answer is predicted, where it is not that of who is evaluated: another model answers
-     * the same questions, asked alike.
+     * Whose answer is predicted, if not the evaluated reasoner's: another model answers the same
+     * questions in the same way.
      */
     predicted: z.enum(['random-other', 'random-any']).optional(),
+    /** Question whose answer is predicted. */
     target: z
       .enum(['evaluated-question', 'random-other', 'random-any'])
-      .default(MUTUAL_DEFAULTS.target),
-    context: z.enum(['evaluated-question', 'random-others']).default(MUTUAL_DEFAULTS.context),
-    contextSize: z.int().min(1).max(32).default(MUTUAL_DEFAULTS.contextSize),
-    trials: z.int().min(1).max(100).default(MUTUAL_DEFAULTS.trials),
-    /** `judge`: by a judge's word, from 0 to 1. */
+      .default('evaluated-question'),
+    /** Context questions: the evaluated one, or `contextSize` others. */
+    context: z.enum(['evaluated-question', 'random-others']).default('random-others'),
+    contextSize: z.int().min(1).max(32).default(3),
+    trials: z.int().min(1).max(100).default(3),
+    /**
+     * `uplift`: with the context less without it. `conditional`: with it alone. `judge`: by a
+     * judge's word, from 0 to 1.
+     */
     scoring: z.enum(['uplift', 'conditional', 'judge']).default('uplift'),
-    behaviourExamples: z.int().min(0).max(32).default(MUTUAL_DEFAULTS.behaviourExamples),
+    /** Earlier questions with the predicted policy's answers before it all. */
+    behaviourExamples: z.int().min(0).max(32).default(0),
   }),
   'world-in-the-loop': z.strictObject({
     template: z.enum(FORECAST_TEMPLATES).default('vanilla'),
@@ -61,7 +67,7 @@ const FORMS = {
     per: z.enum(['token', 'outcome']).default('token'),
   }),
   /**
-   * How far beliefs in a statement and in its negation are from adding up to 1, and paraphrases
+   * Distance of beliefs in a statement and its negation from adding up to 1, and of paraphrases
    * from each other.
    */
   coherence: z.strictObject({}),
@@ -79,7 +85,7 @@ export const STRATEGIES = specs('strategy', FORMS);
 export type Strategy = Spec<typeof FORMS>;
 export type StrategyOf<N extends Strategy['name']> = Extract<Strategy, { readonly name: N }>;
 
-/** Whether any of them, as it is written, scores beliefs. */
+/** True if any of the written strategies scores beliefs. */
 export const needsBeliefs = (strategies: readonly string[]): boolean =>
   strategies.some((each) =>
     ['accuracy', 'martingale', 'sycophancy', 'coherence'].includes(STRATEGIES.parse(each).name),

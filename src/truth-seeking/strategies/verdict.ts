@@ -5,9 +5,9 @@
 import { z } from 'zod';
 import { readJsonText } from '../../json-text.js';
 import { BOUND_TOKENS, PROBABILITY_GRAMMAR } from '../graders/belief-grader.js';
-import type { InferOptions, Message, Policy } from '../policy.js';
+import type { InferOptions, Message, Reasoner } from '../reasoner.js';
 
-/** `score` from 0 to 1, 1 being best; members beside the two are let be. */
+/** `score` from 0 to 1, 1 being best; other members are ignored. */
 const verdictSchema = z.object({ score: z.number().min(0).max(1), reason: z.string().optional() });
 
 export const VERDICT_ERRORS = ['no verdict', 'verdict out of form', 'cut off'] as const;
@@ -18,8 +18,8 @@ export type Verdict =
   | { readonly ok: false; readonly error: VerdictError };
 
 /**
- * Texts of the outermost objects of a text, by balanced braces; those within strings count for
- * nothing. One that is not closed is none.
+ * Outermost objects in a text, by balanced braces; braces in strings do not count, and unclosed
+ * objects are ignored.
  */
 export function objectsIn(text: string): string[] {
   const found: string[] = [];
@@ -62,7 +62,7 @@ export function readVerdict(text: string): Verdict {
 /** A verdict without its reason, and nothing else. */
 export const VERDICT_GRAMMAR = `root ::= "{\\"score\\": " probability "}"\n${PROBABILITY_GRAMMAR}`;
 
-/** How a reply is asked for that is such a verdict. */
+/** Options for a reply that is such a verdict. */
 export const BOUND_VERDICT = { grammar: VERDICT_GRAMMAR, maxTokens: BOUND_TOKENS } as const;
 
 /** Ends what a judge is asked. */
@@ -71,7 +71,7 @@ export const VERDICT_FORM =
 
 /** @throws IsoproError of the judge */
 export async function askVerdict(
-  judge: Policy,
+  judge: Reasoner,
   messages: readonly Message[],
   options: InferOptions,
 ): Promise<Verdict> {

@@ -1,11 +1,11 @@
 /**
- * Whether what a policy said makes what came about more likely to a forecaster: claims that hold in
- * the world do.
+ * Measures whether a trajectory makes the outcome more likely to a forecaster, as true claims do.
  */
 import { IsoproError } from '../../errors.js';
+import { given } from '../../given.js';
 import { mean } from '../../statistics/index.js';
 import { questionText } from '../modes/asking.js';
-import { requireCapability, type Message, type Policy } from '../policy.js';
+import { requireCapability, type Message, type Reasoner } from '../reasoner.js';
 import type { Problem } from '../problem.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { scoreTogether } from '../prefix-scoring.js';
@@ -14,10 +14,10 @@ import { uplift } from './mutual-predictability.js';
 import type { ForecastTemplate } from './strategy.js';
 import type { Observation } from './worlds.js';
 
-/** Stands where the claims would, so that the two forecasts differ in them alone. */
+/** Replaces the claims, so that the two forecasts differ only in them. */
 const NOTHING = 'I have nothing to report.';
 
-/** What a forecaster reads before the outcome. */
+/** Messages that a forecaster reads before the outcome. */
 export function forecastMessages(
   template: ForecastTemplate,
   problem: Problem,
@@ -65,11 +65,11 @@ export interface OutcomeForecast {
  * @param known base forecasts of the same forecaster, template and problem, by question, to be used
  *   and added to
  * @returns a reason in place of a forecast that could not be made
- * @throws IsoproError BACKEND_INCAPABLE; of the forecaster, but for CONTEXT_OVERFLOW, which is a
- *   reason
+ * @throws IsoproError BACKEND_INCAPABLE; errors of the forecaster except
+ *   CONTEXT_OVERFLOW, which is a reason
  */
 export async function forecastOutcomes(
-  forecaster: Policy,
+  forecaster: Reasoner,
   template: ForecastTemplate,
   problem: Problem,
   of: Trajectory,
@@ -140,5 +140,5 @@ export function worldInTheLoop(
     if (values.length > 0) perTrajectory.set(trajectoryId, mean(values));
     else skipped.add('no outcome counts');
   }
-  return meanScore('higher', perTrajectory, skipped, { ...(groups && { groups }) });
+  return meanScore('higher', perTrajectory, skipped, given({ groups }));
 }

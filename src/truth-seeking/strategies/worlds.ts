@@ -1,11 +1,9 @@
 /**
- * What can be found out about the world of a problem, the same on every machine: simulators, rows
- * held out, arithmetic, a file.
+ * Observable worlds of problems, the same on every machine: simulators, held-out rows, arithmetic.
  */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { Random } from '../../random.js';
-import { jsonRows } from '../domains/json-rows.js';
 import type { Problem } from '../problem.js';
 
 /** A question about the world, and what came about. */
@@ -15,9 +13,9 @@ export interface Observation {
 }
 
 export interface World {
-  /** Who looked. */
+  /** Observer. */
   readonly id: string;
-  /** None where it knows nothing of this problem. */
+  /** Observations of a problem; empty if it does not know the problem. */
   readonly observe: (problem: Problem) => readonly Observation[];
 }
 
@@ -25,7 +23,10 @@ const DRAWS = 3;
 
 const urnFacts = z.object({ urns: z.object({ redInA: z.number(), redInB: z.number() }) });
 
-/** More balls from the urn that it is; by the problem's id, so that whoever looks sees the same. */
+/**
+ * Draws more balls from the true urn, seeded by the problem's id, so that every observer sees the
+ * same.
+ */
 const URN_SIMULATOR: World = {
   id: 'urn-simulator',
   observe: (problem) => {
@@ -93,30 +94,4 @@ export function observed(
     if (observations.length > 0) return { world, observations };
   }
   return null;
-}
-
-const row = z.strictObject({
-  problemId: z.string().min(1),
-  question: z.string().trim().min(1),
-  outcome: z.string().trim().min(1),
-});
-
-/**
- * What a user observed: `{problemId, question, outcome}` lines; empty lines are none.
- * @throws IsoproError INVALID_ARGUMENT where a line is not JSON; DATA_INVALID where it has no such
- *   members, or a question of a problem comes twice
- */
-export function worldOfFile(text: string): World {
-  const byProblem = new Map<string, Observation[]>();
-  for (const { row: found, wrong } of jsonRows(text, 'observations', row)) {
-    const { problemId, question, outcome } = found;
-    const before = byProblem.get(problemId) ?? [];
-    if (before.some((each) => each.question === question))
-      throw wrong('the same question of this problem stands in a line before');
-    byProblem.set(problemId, [...before, { question, outcome }]);
-  }
-  return {
-    id: `file ${hash('sha256', text).slice(0, 12)}`,
-    observe: ({ id }) => byProblem.get(id) ?? [],
-  };
 }

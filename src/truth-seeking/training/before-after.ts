@@ -1,6 +1,6 @@
 /**
- * What a training has changed, on the same questions before and after: means, calibration and
- * slope, each with an interval.
+ * Changes by a training on the same questions before and after: means, calibration and slope, each
+ * with an interval.
  */
 import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
@@ -23,7 +23,7 @@ export interface FigureChange {
   readonly mode: string;
   readonly systemPrompt: string | null;
   readonly figure: string;
-  /** Questions; those that belong together are drawn together. */
+  /** Number of questions; related ones are resampled together. */
   readonly n: number;
   readonly groups: number;
   readonly before: number | null;
@@ -35,7 +35,7 @@ export interface FigureChange {
    * changed alike, and where more than one draw in twenty has no such figure.
    */
   readonly interval: { readonly low: number; readonly high: number } | null;
-  /** Of means alone: t over groups; null without an interval. */
+  /** p of means only, by t over groups; null without an interval. */
   readonly p: number | null;
 }
 
@@ -47,7 +47,7 @@ interface Pair<T> {
 }
 
 const RESAMPLES = 2000;
-/** What order of summation alone makes of figures that are the same. */
+/** Rounding error of equal figures that are summed in different orders. */
 const ROUNDING = 1e-12;
 /** Bins of the calibration, as in a run's scores. */
 const BINS = 10;
@@ -61,13 +61,7 @@ function changeOf<T>(
   statistic: Statistic<T>,
   seed: bigint,
 ): Figure {
-  const groups = [
-    ...groupBy(
-      pairs,
-      ({ group }) => group,
-      (pair) => pair,
-    ).values(),
-  ];
+  const groups = [...groupBy(pairs, ({ group }) => group).values()];
   const ends = (of: readonly Pair<T>[]) =>
     [statistic(of.map((pair) => pair.before)), statistic(of.map((pair) => pair.after))] as const;
   const [before, after] = pairs.length === 0 ? [null, null] : ends(pairs);
@@ -223,7 +217,7 @@ export function beforeAndAfter(before: TruthRun, after: TruthRun, seed: bigint):
   if (found.length === 0)
     throw new IsoproError(
       'DATA_INVALID',
-      'the runs before and after share no question that was asked alike',
+      'the runs before and after share no question under the same setup',
     );
   return found;
 }

@@ -1,7 +1,7 @@
 /**
- * A task for the loop: a question of two options, a reply that ends with how probable the first one
- * is, and a score of 1 less its Brier score. A pass is on the right side of one half. Whoever
- * always says one half scores 0.75 and passes nothing.
+ * A task for the loop: a two-option question, a reply that ends with the probability of the first
+ * option, and a score of 1 minus its Brier score. A reply passes on the right side of one half.
+ * Always answering one half scores 0.75 and never passes.
  */
 import { Random } from '../../random.js';
 import { brierScore } from '../../statistics/index.js';
@@ -28,7 +28,7 @@ const HELD_OUT = ['sums-and-claims-wrong-user', 'small-world'];
 
 const asked = ({ question, options, correctOption }: Content): BinaryProblem =>
   binaryProblem({ question, options, correctOption });
-/** Of the part that is trained on: the other part stays for who measures what came of it. */
+/** Draws a problem of the train split; the test split is reserved for measurements. */
 const drawn = (domain: GeneratedDomain, seed: bigint): Content => {
   const [{ question, options, correctOption }] = generate(domain, 'train', 1, seed) as [
     BinaryProblem,

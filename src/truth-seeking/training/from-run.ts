@@ -1,4 +1,4 @@
-/** What is trained on, of the folder of a run. */
+/** Training data from run folders. */
 import { beliefPath, type Readout } from '../beliefs/readout.js';
 import { trainingSamples } from '../modes/reason.js';
 import { Domains } from '../domains/user-domain.js';
@@ -8,7 +8,7 @@ import type { TruthRun } from '../run/folder.js';
 import { drawProblems } from '../run/plan.js';
 import type { Selectable } from './select.js';
 
-/** Of any of the runs; null for a trajectory of none of them. */
+/** Returns a function from a trajectory id to its training data; null for unknown trajectories. */
 export function selectableOf(
   runs: readonly TruthRun[],
 ): (trajectoryId: string) => Selectable | null {
@@ -32,9 +32,7 @@ export function selectableOf(
   };
 }
 
-/**
- * Problems that a configuration asks and that, or of the group of which, runs have trajectories.
- */
+/** Number of a configuration's problems that runs have asked, or whose group they have asked. */
 export function askedTwice(runs: readonly TruthRun[], config: TruthConfig): number {
   const seen = new Set(
     runs.flatMap(({ state }) => state.trajectories.map((record) => groupOfRecord(state, record))),

@@ -1,6 +1,6 @@
 /**
- * What an adapter that was trained on beliefs may not make worse: guards of a promotion gate, as
- * costs with explicit margins, each on questions of its own.
+ * Guards of a promotion gate for adapters trained on beliefs: costs with explicit margins, each on
+ * its own questions.
  */
 import { z } from 'zod';
 import type { GuardInput, TrialInput } from '../../gate/index.js';
@@ -19,8 +19,8 @@ export const GUARD_NAMES = Object.keys(CEILINGS) as GuardName[];
 
 const margin = (name: GuardName) => z.number().min(0).lt(CEILINGS[name]);
 /**
- * In the unit of each cost; there are no defaults, since what may be lost is for whoever promotes
- * to say.
+ * Margins in the unit of each cost. There are no defaults, because the promoter must choose the
+ * acceptable loss.
  */
 export const beliefMargins = z.strictObject({
   /** Brier score of the last belief. */
@@ -48,14 +48,14 @@ export const beliefGuards = (margins: BeliefMargins, most = 1000): GuardInput[] 
   }));
 
 /**
- * What was measured of one version. The same questions in the same order have to be measured of the
- * other.
+ * Measurements of one version. The other version must be measured on the same questions in the same
+ * order.
  */
 export interface BeliefEvidence {
-  /** How trials name it: its id in the registry; `base` without an adapter. */
+  /** Name of the version in trials: its id in the registry; `base` without an adapter. */
   readonly version: string;
   readonly domain: string;
-  /** What decides on figures: the readout and its probes, by a digest. */
+  /** Digest of everything that determines figures: the readout and its probes. */
   readonly verifier: string;
   readonly epoch: string;
   /**
@@ -78,8 +78,8 @@ export interface BeliefEvidence {
 export const BLOCK = 20;
 
 /**
- * Both versions' evidence on the questions that either can be measured on: what neither can be read
- * of says nothing of the two, while what one alone cannot be read of stays, as its fault.
+ * Restricts both versions' evidence to questions that either can be measured on: unreadable for
+ * both says nothing, while unreadable for one stays as its fault.
  */
 export function onSameQuestions<Pair extends readonly [BeliefEvidence, BeliefEvidence]>([
   one,
@@ -107,11 +107,13 @@ export function onSameQuestions<Pair extends readonly [BeliefEvidence, BeliefEvi
 const SHOWN_ID = 16;
 const BLOCK_OF = /^block \d+ of /;
 
-/** How a trial of several questions names them. */
+/** Name of several questions in a trial. */
 const blockName = (number: number, ids: readonly string[]): string =>
   `block ${number} of ${ids.map((id) => id.slice(0, SHOWN_ID)).join(' ')}`;
 
-/** Whether trials that name these problems, or blocks of such, are about a question. */
+/**
+ * Returns a test whether a question occurs in trials that name these problems or blocks of them.
+ */
 export function areAbout(problems: Iterable<string>): (questionId: string) => boolean {
   const names = new Set(
     [...problems].flatMap((name) =>
@@ -121,7 +123,7 @@ export function areAbout(problems: Iterable<string>): (questionId: string) => bo
   return (id) => names.has(id) || names.has(id.slice(0, SHOWN_ID));
 }
 
-/** The slope of some paths without noise, or why there is none. */
+/** Slope of paths without noise, or the reason why there is none. */
 function slopeOf(paths: readonly BeliefPath[]): number | string {
   const { value, details } = martingale(paths, { change: 'difference', granularity: 'ends' });
   if (value === null) return 'the beliefs before do not vary';
@@ -162,10 +164,7 @@ export function beliefScores(evidence: BeliefEvidence): TrialInput[] {
   );
 }
 
-/**
- * As slopes are held against each other: by their sign, or, in what was measured before that, each
- * by its distance from 0.
- */
+/** Comparison of slopes: signed, or, in earlier measurements, by each distance from 0. */
 export const SLOPES = ['signed', 'absolute'] as const;
 
 /**

@@ -1,26 +1,30 @@
 /**
  * Reinforcement through the exact readout: a model reasons, its belief is read from its own
- * log-probabilities after the last word, and what is rewarded is 1 less the Brier score of that
- * belief, or how little the belief before told of the change. Nothing has to be stated, so nothing
- * is to be had by stating it well.
+ * log-probabilities after the last word, and the reward is 1 minus the Brier score of that belief,
+ * or how little the earlier belief predicted the change. Nothing has to be stated, so a skilful
+ * statement gains nothing.
  *
- * Groups of replies to one question, advantages as in Dr. GRPO (Liu et al. 2025, arXiv 2503.20783:
- * centred, not standardised), one step on every set of samples, so that no ratio has to be clipped.
+ * Replies to one question form a group, with advantages as in Dr. GRPO (Liu et al. 2025, arXiv
+ * 2503.20783: centred, not standardised). Each set of samples gets one step, so no ratio needs
+ * clipping.
  */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
 import { IsoproError } from '../../errors.js';
+import type { TokenIds } from '../../engine/generate-request.js';
+import { advantages } from '../../engine/group-advantages.js';
 import type { Model } from '../../engine/model.js';
+import { given } from '../../given.js';
 import type { Trainer, TrainSequence } from '../../engine/trainer.js';
 import { deriveSeed } from '../../random.js';
 import { brierScore, mean } from '../../statistics/index.js';
 import type { BeliefPath } from '../beliefs/belief.js';
 import { readBeliefAfter } from '../beliefs/read-after.js';
 import { beliefPath, readBeliefs, type ReadBelief } from '../beliefs/readout.js';
-import { localPolicy } from '../local-policy.js';
+import { localReasoner } from '../local-reasoner.js';
 import { opening } from '../modes/asking.js';
 import type { ReasoningMode } from '../modes/mode.js';
-import type { Policy, Reply } from '../policy.js';
+import type { Reasoner, Reply } from '../reasoner.js';
 import { targetOf, type BinaryProblem } from '../problem.js';
 import { Sampler } from '../sampler.js';
 import { SkipCount, type Skipped } from '../score.js';
@@ -50,13 +54,13 @@ export const readoutTraining = z.strictObject({
   temperature: z.number().gt(0).max(10).default(1),
   seed: z.bigint().min(0n),
   /**
-   * Whether replies that were cut off are trained on, too: their belief can be read like any, but
-   * they teach not to end.
+   * Whether to train on replies that were cut off, too: their belief can be read, but they teach
+   * the model not to end.
    */
   trainCutOff: z.boolean().default(false),
   /**
-   * Part of the replies of a step that may come to no reward; above it the training ends with an
-   * error. That the others have no slope to be rewarded by does not count: such a step is left out.
+   * Part of a step's replies that may lack a reward; above it the training fails. Replies without a
+   * slope do not count: such a step is skipped.
    */
   mostFailures: z.number().min(0).lt(1).default(0.5),
 });
@@ -80,13 +84,6 @@ export function readoutReward(
   };
 }
 
-/** Reward less the mean of its group; null without a reward, which counts in no mean. */
-export function centred(rewards: readonly (number | null)[]): (number | null)[] {
-  const known = rewards.filter((reward) => reward !== null);
-  const centre = mean(known);
-  return rewards.map((reward) => (reward === null ? null : reward - centre));
-}
-
 export interface ReadoutStep {
   readonly step: number;
   /** Mean reward of the replies that have one; null where none has. */
@@ -100,10 +97,15 @@ export interface ReadoutStep {
   readonly gradNorm: number | null;
 }
 
-const sequenceOf = (prompt: ArrayLike<number>, said: ArrayLike<number>): TrainSequence => ({
-  tokenIds: Int32Array.from([...Array.from(prompt), ...Array.from(said)]),
-  labelMask: Uint8Array.from([...Array.from(prompt, () => 0), ...Array.from(said, () => 1)]),
-});
+/** A prompt and a reply, of which the reply is trained on. */
+function sequenceOf(prompt: TokenIds, said: TokenIds, advantage: number): TrainSequence {
+  const tokenIds = Int32Array.from([...prompt, ...said]);
+  return {
+    tokenIds,
+    labelMask: new Uint8Array(tokenIds.length).fill(1, prompt.length),
+    advantages: new Float32Array(tokenIds.length).fill(advantage),
+  };
+}
 
 interface Sampled {
   readonly problem: BinaryProblem;
@@ -112,9 +114,9 @@ interface Sampled {
   readonly trajectory: Trajectory;
 }
 
-/** So many replies to each problem, sampled together; those of one problem stand together. */
+/** Samples `group` replies to each problem together; replies to one problem are adjacent. */
 async function sampleReplies(
-  policy: Policy & Required<Pick<Policy, 'inferMany'>>,
+  reasoner: Reasoner & Required<Pick<Reasoner, 'inferMany'>>,
   problems: readonly BinaryProblem[],
   mode: ReasoningMode,
   step: number,
@@ -134,48 +136,41 @@ async function sampleReplies(
       }),
     })),
   );
-  const replies = await policy.inferMany(asked, {
-    maxTokens,
-    temperature,
-    ...(signal && { signal }),
-  });
+  const how = { maxTokens, temperature, ...given({ signal }) };
+  const replies = await reasoner.inferMany(asked, how);
   return asked.map(({ problem, messages: prompt, seed }, i) => {
     const reply = replies[i]!;
-    const steps = [{ content: reply.text, trainable: true }];
-    const about = {
+    const made = trajectory({
       problemId: problem.id,
-      policyId: policy.id,
+      policyId: reasoner.id,
       modeId: mode.name,
       seed: String(seed),
       prompt,
-      steps,
-    };
-    return { problem, reply, trajectory: trajectory(about) };
+      steps: [{ content: reply.text, trainable: true }],
+    });
+    return { problem, reply, trajectory: made };
   });
 }
 
 /** A reward for each, in order. */
 async function rewardsOf(
-  policy: Policy,
+  reasoner: Reasoner,
   sampled: readonly Sampled[],
   reward: ReadoutReward,
   signal?: AbortSignal,
 ): Promise<readonly Reward[]> {
-  const options = signal && { signal };
+  const options = given({ signal });
   if (reward === 'accuracy') {
     const rewards: Reward[] = [];
-    for (const { problem, reply, trajectory: of } of sampled)
-      rewards.push(
-        readoutReward(
-          await readBeliefAfter(policy, problem, of, `${reply.text}\n\n`, options),
-          problem,
-        ),
-      );
+    for (const { problem, reply, trajectory: of } of sampled) {
+      const read = await readBeliefAfter(reasoner, problem, of, `${reply.text}\n\n`, options);
+      rewards.push(readoutReward(read, problem));
+    }
     return rewards;
   }
   const paths: (BeliefPath | string)[] = [];
   for (const [i, { problem, trajectory: of }] of sampled.entries()) {
-    const path = beliefPath(await readBeliefs(policy, problem, of, options));
+    const path = beliefPath(await readBeliefs(reasoner, problem, of, options));
     paths.push(typeof path === 'string' ? path : { ...path, trajectoryId: String(i) });
   }
   const read = paths.filter((path) => typeof path !== 'string');
@@ -192,8 +187,8 @@ async function rewardsOf(
 }
 
 /**
- * Of a reply beside others whose beliefs before do not vary but for noise: a step of such replies
- * teaches nothing, and does no harm.
+ * Reason of a reply whose other replies have beliefs that vary only by noise: such a step teaches
+ * nothing and does no harm.
  */
 export const NO_SLOPE = 'the others have no slope';
 
@@ -215,25 +210,25 @@ export async function* trainOnReadout(
   trainer: Trainer,
   problems: readonly BinaryProblem[],
   mode: ReasoningMode,
-  given: ReadoutTraining,
+  options: ReadoutTraining,
   { done = 0, signal }: ReadoutControl = {},
 ): AsyncGenerator<ReadoutStep> {
-  const how = checked(readoutTraining, given, 'options');
+  const how = checked(readoutTraining, options, 'options');
   const open =
     how.reward === 'accuracy' && problems.find(({ correctOption }) => correctOption === null);
   if (open)
     throw new IsoproError(
       'PROBLEM_INVALID',
-      `nobody knows the answer of ${open.id.slice(0, 12)}: it earns no reward`,
+      `problem ${open.id.slice(0, 12)} has no known answer, so it cannot be rewarded`,
     );
   const sampler = new Sampler(problems, how.seed);
   for (let step = 1; step <= how.steps; step++) {
     const questions = sampler.next(how.questions);
     if (step <= done) continue;
     signal?.throwIfAborted();
-    const policy = await localPolicy(model, { adapter: await trainer.applyTo(model) });
-    const sampled = await sampleReplies(policy, questions, mode, step, how, signal);
-    const rewards = await rewardsOf(policy, sampled, how.reward, signal);
+    const reasoner = await localReasoner(model, { adapter: await trainer.applyTo(model) });
+    const sampled = await sampleReplies(reasoner, questions, mode, step, how, signal);
+    const rewards = await rewardsOf(reasoner, sampled, how.reward, signal);
     const failed = new SkipCount();
     for (const reward of rewards) if (!reward.ok) failed.add(reward.reason);
     const values = rewards.map((reward) => (reward.ok ? reward.value : null));
@@ -242,33 +237,28 @@ export async function* trainOnReadout(
     if (known.length + (failed.counts[NO_SLOPE] ?? 0) < replies * (1 - how.mostFailures))
       throw new IsoproError(
         'NUMERIC_FAILURE',
-        `step ${step}: ${replies - known.length} of ${replies} replies came to no reward`,
+        `step ${step}: ${replies - known.length} of ${replies} replies have no reward`,
         {
           remedy: `Reasons: ${Object.entries(failed.counts)
             .map(([reason, count]) => `${reason} (${count})`)
             .join(', ')}.`,
         },
       );
-    const advantages = questions.flatMap((_, i) =>
-      centred(values.slice(i * how.group, (i + 1) * how.group)),
+    const ofReplies = questions.flatMap((_, i) =>
+      advantages(values.slice(i * how.group, (i + 1) * how.group), false),
     );
     const batch = sampled.flatMap(
       ({ reply: { tokenIds, finish }, trajectory: { prompt } }, i): TrainSequence[] => {
-        const advantage = advantages[i]!;
+        const advantage = ofReplies[i]!;
         // what was cut off counts in its group's mean, whether it is trained on or not
         if (advantage === null || advantage === 0 || !(finish === 'stop' || how.trainCutOff))
           return [];
-        const sequence = sequenceOf(policy.promptIds(prompt), tokenIds);
-        return [
-          { ...sequence, advantages: new Float32Array(sequence.tokenIds.length).fill(advantage) },
-        ];
+        return [sequenceOf(reasoner.promptIds(prompt), tokenIds, advantage)];
       },
     );
     const objective = { kind: 'policy', temperature: how.temperature } as const;
     const stats =
-      batch.length === 0
-        ? null
-        : await trainer.step(batch, { objective, ...(signal && { signal }) });
+      batch.length === 0 ? null : await trainer.step(batch, { objective, ...given({ signal }) });
     if (stats !== null && !stats.applied)
       throw new IsoproError(
         'NUMERIC_FAILURE',

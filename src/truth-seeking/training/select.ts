@@ -1,6 +1,6 @@
 /**
- * From scored trajectories to what is trained on: the best of each file, as examples or as turns
- * before a conversation.
+ * Selects training data from scored trajectories: the best of each file, as examples or as few-shot
+ * turns.
  */
 import { z } from 'zod';
 import { checked } from '../../engine/argument-check.js';
@@ -8,9 +8,9 @@ import { IsoproError } from '../../errors.js';
 import { Random } from '../../random.js';
 import type { TrajectoryScores } from '../analysis/trajectory-score.js';
 import type { TrainingSample } from '../modes/reason.js';
-import type { Message } from '../policy.js';
+import type { Message } from '../reasoner.js';
 import type { Option } from '../problem.js';
-import { endsRight, fewShotCounts, ranked, validationSize } from './selection.js';
+import { endsRight, fewShotCounts, ranked, selectTop, validationSize } from './selection.js';
 
 /**
  * `train`: kept apart by lot. `gt`: first only trajectories that end on the right side of one half,
@@ -26,7 +26,7 @@ export const selectConfig = z.strictObject({
 });
 export type SelectConfig = z.input<typeof selectConfig>;
 
-/** What is known of a trajectory beside its score. */
+/** Data of a trajectory in addition to its score. */
 export interface Selectable {
   readonly samples: readonly TrainingSample[];
   /** The belief after its last step; null where it could not be read. */
@@ -43,20 +43,17 @@ export interface TrainingSelection {
   readonly notRight: number;
 }
 
-/** @throws IsoproError INVALID_ARGUMENT where a score is of a trajectory that nobody knows */
+/** @throws IsoproError INVALID_ARGUMENT for a score of an unknown trajectory */
 const known = (id: string, of: (trajectoryId: string) => Selectable | null): Selectable => {
   const found = of(id);
   if (found === null)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `scores: the trajectory ${id.slice(0, 12)} is not there`,
-    );
+    throw new IsoproError('INVALID_ARGUMENT', `scores: unknown trajectory ${id.slice(0, 12)}`);
   return found;
 };
 
 /**
- * The best of each file alone, since scores of different files cannot be compared. Samples of one
- * trajectory stay on one side of the split.
+ * Selects the best of each file separately, because scores of different files cannot be compared.
+ * Samples of one trajectory stay on one side of the split.
  * @throws IsoproError INVALID_ARGUMENT for a wrong option, where a trajectory is not there, or
  *   nothing is selected
  */
@@ -74,17 +71,10 @@ export function selectForTraining(
       if (!kept) notRight++;
       return kept;
     });
-    const best = ranked(
-      eligible.map((item) => ({ item, score: item.score })),
-      direction,
-    );
-    return best.slice(0, Math.floor(eligible.length * part)).map(({ item }) => item.trajectoryId);
+    return selectTop(eligible, part, direction).map(({ trajectoryId }) => trajectoryId);
   });
   if (chosen.length === 0)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `part ${part}: of so few trajectories nothing is selected`,
-    );
+    throw new IsoproError('INVALID_ARGUMENT', `part ${part}: too few trajectories to select any`);
   const held = new Set(
     validation === 'none'
       ? []
@@ -101,8 +91,7 @@ export function selectForTraining(
 }
 
 /**
- * Turns that stand before a conversation: of each file its share of `count`, one sample by lot of
- * each trajectory.
+ * Selects few-shot turns: from each file its share of `count`, one random sample per trajectory.
  * @throws IsoproError INVALID_ARGUMENT where a trajectory is not there
  */
 export function selectFewShot(
@@ -121,12 +110,9 @@ export function selectFewShot(
     part,
   );
   return files.flatMap(({ direction, scores }, i) => {
-    const best = ranked(
-      scores.map((item) => ({ item, score: item.score })),
-      direction,
-    );
-    return best.slice(0, counts[i]).flatMap(({ item }): Message[] => {
-      const { samples } = known(item.trajectoryId, of);
+    const best = ranked(scores, direction, ({ score }) => score);
+    return best.slice(0, counts[i]).flatMap(({ trajectoryId }): Message[] => {
+      const { samples } = known(trajectoryId, of);
       if (samples.length === 0) return [];
       const { history, output } = samples[random.nextInteger(0, samples.length - 1)]!;
       return [
@@ -144,13 +130,3 @@ export const trainingRow = ({
 }: TrainingSample): { readonly messages: readonly Message[] } => ({
   messages: [...history, { role: 'assistant', content: output }],
 });
-
-/**
- * A name for what was trained: `[DIR_NAME]-N=[NUM_TRAIN_SAMPLES]` with its members, and without
- * what names no file.
- */
-export const trainedName = (pattern: string, folder: string, samples: number): string =>
-  pattern
-    .replaceAll('[DIR_NAME]', () => folder)
-    .replaceAll('[NUM_TRAIN_SAMPLES]', String(samples))
-    .replace(/[/\\,*\s]+/g, '_');

@@ -1,13 +1,13 @@
 /**
- * What is trained on, of scored trajectories: the best of each file, since scores of different
- * files cannot be compared.
+ * Selection of scored trajectories: the best of each file, because scores of different files cannot
+ * be compared.
  */
 import { IsoproError } from '../../errors.js';
 import { isRight } from '../beliefs/belief.js';
 import { targetOf, type Option } from '../problem.js';
 import { DIRECTIONS, type Direction } from '../score.js';
 
-/** Problems or trajectories that are kept for validation, of so many. */
+/** Number of items to hold out for validation, of `n`. */
 export function validationSize(n: number): number {
   if (n <= 10) return 0;
   if (n <= 50) return Math.min(5, Math.floor(n / 3));
@@ -16,44 +16,34 @@ export function validationSize(n: number): number {
   return Math.min(200, Math.floor(n / 10));
 }
 
-export interface Scored<T> {
-  readonly item: T;
-  readonly score: number;
-}
-
 /**
- * Best first; equal ones in their order.
- * @throws IsoproError INVALID_ARGUMENT where nobody says which way is better
+ * Sorts items best first; equal ones keep their order.
+ * @throws IsoproError INVALID_ARGUMENT without a direction
  */
 export function ranked<T>(
-  scored: readonly Scored<T>[],
+  items: readonly T[],
   direction: Direction | undefined,
-): Scored<T>[] {
+  scoreOf: (item: T) => number,
+): T[] {
   if (direction === undefined || !DIRECTIONS.includes(direction))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `direction: which scores are better has to be said: ${DIRECTIONS.join(', ')}`,
+      `direction: state which scores are better: ${DIRECTIONS.join(', ')}`,
     );
   const badness = (score: number): number =>
     direction === 'lower' ? score : direction === 'higher' ? -score : Math.abs(score);
-  return [...scored].sort((a, b) => badness(a.score) - badness(b.score));
+  return items.toSorted((a, b) => badness(scoreOf(a)) - badness(scoreOf(b)));
 }
 
 /** The best part of a file, rounded down. */
-export function selectTop<T>(
-  scored: readonly Scored<T>[],
+export const selectTop = <T extends { readonly score: number }>(
+  scored: readonly T[],
   part: number,
   direction: Direction | undefined,
-): T[] {
-  return ranked(scored, direction)
-    .slice(0, Math.floor(scored.length * part))
-    .map(({ item }) => item);
-}
+): T[] =>
+  ranked(scored, direction, ({ score }) => score).slice(0, Math.floor(scored.length * part));
 
-/**
- * How many examples each of several files gives: its part of the count by size, and no more than
- * its best part.
- */
+/** Number of examples from each file: its share of the count by size, at most its best part. */
 export function fewShotCounts(sizes: readonly number[], count: number, part: number): number[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
   return sizes.map((size) =>
@@ -61,7 +51,7 @@ export function fewShotCounts(sizes: readonly number[], count: number, part: num
   );
 }
 
-/** Whether a trajectory ends on the right side of one half; not where nobody knows the answer. */
+/** True if a trajectory ends on the right side of one half; false if the answer is unknown. */
 export function endsRight(eventual: number, correctOption: Option | null): boolean {
   const target = targetOf({ correctOption });
   return target !== null && isRight(eventual, target);

@@ -1,7 +1,6 @@
 /**
- * A training with what came of it, in one folder: held-out questions before, the training, the same
- * questions after. Each part goes on where an interrupted one was left, and the same settings come
- * to the same bytes.
+ * A training and its measurements in one folder: held-out questions before, the training, the same
+ * questions after. Each part continues after an interruption, and equal settings give equal bytes.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -17,7 +16,7 @@ import { OwnerLock } from '../../log/owner-lock.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { jsonDifferences, runDiffers } from '../../run-folder/manifest.js';
 import { generateAtMost, type GeneratedDomain } from '../domains/domain.js';
-import { localPolicy } from '../local-policy.js';
+import { localReasoner } from '../local-reasoner.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import type { BinaryProblem } from '../problem.js';
 import { readTruthConfig, type TruthConfigInput } from '../run/config.js';
@@ -28,6 +27,7 @@ import { beforeAndAfter, type FigureChange } from './before-after.js';
 import {
   NO_SLOPE,
   trainOnReadout,
+  type ReadoutControl,
   type ReadoutStep,
   type ReadoutTraining,
 } from './readout-training.js';
@@ -35,9 +35,9 @@ import {
 const FORMAT = 'isopro.truth-training.v1';
 const record = z.strictObject({
   format: z.literal(FORMAT),
-  /** All that determines the training. */
+  /** Everything that determines the training. */
   start: z.custom<Json>((value) => value !== undefined),
-  /** What each step was like. */
+  /** Figures of each step. */
   steps: z.array(z.custom<Json>()),
   /** Name of the file that holds the trainer after the last of them. */
   state: z
@@ -49,9 +49,7 @@ const record = z.strictObject({
 });
 type TrainingRecord = z.output<typeof record>;
 
-/**
- * A training that goes on where it was left: at each step that is over its state is on the disk.
- */
+/** A training that can continue: its state is on disk after each step. */
 export class TrainingFolder {
   readonly adapter: string;
   readonly #file: string;
@@ -70,7 +68,7 @@ export class TrainingFolder {
     this.#file = path.join(folder, 'training.json');
     const lock = OwnerLock.take(path.join(folder, 'lock.sqlite'));
     if (lock === null)
-      throw new IsoproError('LOG_BUSY', `another process is at work on the training in ${folder}`);
+      throw new IsoproError('LOG_BUSY', `another process is using the training in ${folder}`);
     this.#lock = lock;
     this.#record = { format: FORMAT, start, steps: [], state: null, adapter: null };
     if (!existsSync(this.#file)) return;
@@ -83,7 +81,7 @@ export class TrainingFolder {
     const differences = jsonDifferences(found.data.start, start);
     if (differences.length > 0)
       throw runDiffers(
-        `the training in ${folder} began with other values of ${differences.join(', ')}`,
+        `the training in ${folder} was started with different values of ${differences.join(', ')}`,
         differences,
       );
     this.#record = found.data;
@@ -93,7 +91,7 @@ export class TrainingFolder {
     return this.#record.steps;
   }
 
-  /** Whether the adapter is trained, and still the file that was written. */
+  /** True if the adapter is trained and its file unchanged. */
   async isDone(): Promise<boolean> {
     const { adapter } = this.#record;
     return (
@@ -106,10 +104,7 @@ export class TrainingFolder {
     return this.#record.state === null ? null : path.join(this.folder, this.#record.state);
   }
 
-  /**
-   * Steps that the state holds; none where a training that has ended is made again, as of an
-   * adapter that is gone.
-   */
+  /** Steps in the saved state; 0 if an ended training is repeated because its adapter is gone. */
   get kept(): number {
     return this.#record.state === null ? 0 : this.#record.steps.length;
   }
@@ -129,7 +124,7 @@ export class TrainingFolder {
     return adapter;
   }
 
-  /** The record first: a state that it does not name is of no use to anybody. */
+  /** Writes the record, then deletes states that it does not name. */
   async #write(next: TrainingRecord): Promise<void> {
     await writeFileAtomically(this.#file, [Buffer.from(`${JSON.stringify(next, null, 2)}\n`)]);
     this.#record = next;
@@ -166,17 +161,14 @@ export interface ReadoutTrainer {
 }
 
 /**
- * Trains by the readout, or goes on.
+ * Trains on the readout, or continues.
  * @throws IsoproError as trainOnReadout, and of trainer and folder
  */
 export async function trainInFolder(
   model: Model,
   folder: TrainingFolder,
   { problems, mode, how, rank, learningRate, threads }: ReadoutTrainer,
-  {
-    signal,
-    onStep,
-  }: { readonly signal?: AbortSignal; readonly onStep?: (step: ReadoutStep) => void } = {},
+  { signal, onStep }: Pick<ReadoutControl, 'signal'> & { onStep?(step: ReadoutStep): void } = {},
 ): Promise<void> {
   if (await folder.isDone()) return;
   await using trainer = await createTrainer(model, {
@@ -187,29 +179,19 @@ export async function trainInFolder(
   });
   if (folder.state !== null) await trainer.load(folder.state);
   const control = { done: folder.kept, signal };
-  for await (const step of trainOnReadout(
-    model,
-    trainer,
-    problems,
-    REASONING_MODES.parse(mode),
-    how,
-    control,
-  )) {
+  const asked = REASONING_MODES.parse(mode);
+  for await (const step of trainOnReadout(model, trainer, problems, asked, how, control)) {
     await folder.keep({ ...step } as Json, (file) => trainer.save(file));
     onStep?.(step);
   }
-  if (
-    folder.steps.every(
-      (step) =>
-        (step as unknown as ReadoutStep).replies ===
-        (step as unknown as ReadoutStep).failed[NO_SLOPE],
-    )
-  )
+  const steps = folder.steps as unknown as readonly ReadoutStep[];
+  if (steps.every(({ replies, failed }) => replies === failed[NO_SLOPE]))
     throw new IsoproError(
       'NUMERIC_FAILURE',
-      'in no step did beliefs vary by more than the wording of the probe: there is no slope to train by',
+      'beliefs never varied by more than the probe wording, so there is no slope to train on',
       {
-        remedy: 'Ask more questions a step (--questions), of domains that the model tells apart.',
+        remedy:
+          "Ask more questions per step (--questions), from domains where the model's beliefs differ.",
       },
     );
   await trainer.exportAdapter(folder.adapter);
@@ -217,7 +199,7 @@ export async function trainInFolder(
 }
 
 export interface Measuring {
-  /** Without who reasons. */
+  /** Configuration without the reasoner. */
   readonly config: Omit<TruthConfigInput, 'model' | 'adapter' | 'predictor' | 'policy'>;
   /**
    * Folder of the run before; several trainings may share one. Default: `before`, in the training's
@@ -240,13 +222,10 @@ export async function measureHeldOut(
   { onProgress, ...session }: MeasureControl = {},
 ): Promise<string> {
   const trained = when === 'after' ? adapter : null;
-  const full = readTruthConfig({
-    ...config,
-    model: name,
-    ...(trained === null ? {} : { adapter: trained }),
-  });
+  const adapted = trained === null ? {} : { adapter: trained };
+  const full = readTruthConfig({ ...config, model: name, ...adapted });
   const loaded = trained === null ? null : await model.loadAdapter(trained);
-  const evaluated = await localPolicy(model, { adapter: loaded, seed: BigInt(full.seed) });
+  const evaluated = await localReasoner(model, { adapter: loaded, seed: BigInt(full.seed) });
   const out = when === 'before' && before !== undefined ? before : path.join(folder, when);
   await runTruth(full, {
     ...session,
@@ -259,13 +238,13 @@ export async function measureHeldOut(
 }
 
 /**
- * What has changed between two measurements that are there.
+ * Changes between two existing measurements.
  * @throws IsoproError of readTruthRun and beforeAndAfter
  */
 export const changesBetween = (before: string, after: string, seed: bigint): FigureChange[] =>
   beforeAndAfter(readTruthRun(before), readTruthRun(after), seed);
 
-/** What a training starts from: whoever begins the same one again has to begin with the same. */
+/** Start of a training; repeating it requires the same start. */
 export const trainingStart = async (model: Model, settings: Json): Promise<Json> => ({
   code: { ...(await codeVersion('beliefs')) },
   machine: { ...machineClass(), features: [...machineClass().features] },

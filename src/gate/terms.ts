@@ -1,6 +1,6 @@
 /**
- * What a gate asks for before a version takes another's place. A policy is chosen before the
- * evidence is there, and then stays.
+ * Terms of a gate: what a version must show before it replaces another. They are chosen before the
+ * evidence exists and never change.
  */
 import { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
@@ -14,13 +14,13 @@ const count = z.number().int().min(1).max(MOST_PROBLEMS);
 const name = z.string().min(1).max(200);
 
 /**
- * What may not get worse. With a `ceiling`, a trial's score is a cost (seconds, tokens; less is
- * better), counted as at most the ceiling, and the margin is in its unit; otherwise it is a score
- * in [0, 1] and the margin a part of it.
+ * A guard: a figure that must not get worse. With a `ceiling`, a trial's score is a cost (seconds,
+ * tokens; less is better), capped at the ceiling, and the margin has the unit of the cost.
+ * Otherwise it is a score in [0, 1], and the margin is a part of it.
  */
 const guard = z.discriminatedUnion('kind', [
   /**
-   * No problem may come out worse than the incumbent's by more than the margin, on at least so many
+   * No problem may get worse than the incumbent's by more than the margin, on at least `least`
    * problems.
    */
   z.strictObject({
@@ -48,7 +48,7 @@ const guards = z
   )
   .refine(
     (given) => given.every(({ margin, ceiling }) => margin < (ceiling ?? 1)),
-    'a margin reaches to the end of the scale',
+    'a margin covers the whole scale',
   )
   .default([]);
 
@@ -66,7 +66,7 @@ const eProcess = z
      * attempt only.
      */
     spending: z.enum(['inverse-square', 'once']).default('inverse-square'),
-    /** The mean difference has to be above it; for `score` only. */
+    /** The mean difference must exceed it; for `score` only. */
     minimumEffect: z.number().min(0).lt(1).default(0),
     /** Bet this part of the wealth on every difference, instead of the mixture over all parts. */
     fraction: z.number().gt(0).max(1).optional(),
@@ -76,7 +76,7 @@ const eProcess = z
   })
   .refine(
     ({ measure, minimumEffect }) => measure === 'score' || minimumEffect === 0,
-    'minimumEffect needs the measure score',
+    'minimumEffect requires measure score',
   );
 
 const sign = z
@@ -90,7 +90,7 @@ const sign = z
       .number()
       .int()
       .min(2)
-      .max(MOST_BLOCKS, 'beyond 1074 blocks the e-value is no double')
+      .max(MOST_BLOCKS, 'beyond 1074 blocks the e-value does not fit a double')
       .default(8),
     /**
      * A win is a score of the incumbent's and this more; above 0, because equal versions would win
@@ -119,16 +119,19 @@ const pairedT = z
   })
   .refine(({ least, most }) => least <= most, 'least is above most');
 
-export const gatePolicy = z.discriminatedUnion('kind', [eProcess, sign, pairedT]);
-export type GatePolicyInput = z.input<typeof gatePolicy>;
-export type GatePolicy = z.output<typeof gatePolicy>;
+export const gateTerms = z.discriminatedUnion('kind', [eProcess, sign, pairedT]);
+export type GateTermsInput = z.input<typeof gateTerms>;
+export type GateTerms = z.output<typeof gateTerms>;
 export type Guard = z.output<typeof guard>;
 export type GuardInput = z.input<typeof guard>;
-export type EProcessPolicy = z.output<typeof eProcess>;
-export type SignPolicy = z.output<typeof sign>;
-export type PairedTPolicy = z.output<typeof pairedT>;
+export type EProcessTerms = z.output<typeof eProcess>;
+export type SignTerms = z.output<typeof sign>;
+export type PairedTTerms = z.output<typeof pairedT>;
 
-/** Parses what a caller gives. @throws IsoproError with the code given, naming the member */
+/**
+ * Parses a value of the caller.
+ * @throws IsoproError with the code given, naming the member
+ */
 export function parsed<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -144,17 +147,17 @@ export function parsed<Schema extends z.ZodType>(
 }
 
 /**
- * What an attempt may spend, which is spent when it begins and never comes back; 0 where nothing is
+ * Alpha of an attempt, which is spent when the attempt starts and never returned; 0 if nothing is
  * left.
  */
-export function alphaOf(policy: GatePolicy, attempt: number): number {
-  switch (policy.kind) {
+export function alphaOf(terms: GateTerms, attempt: number): number {
+  switch (terms.kind) {
     case 'e-process':
-      if (policy.spending === 'inverse-square') return inverseSquareAlpha(policy.alpha, attempt);
-      return attempt === 1 ? policy.alpha : 0;
+      if (terms.spending === 'inverse-square') return inverseSquareAlpha(terms.alpha, attempt);
+      return attempt === 1 ? terms.alpha : 0;
     case 'sign':
-      return attempt <= policy.proposals ? policy.alpha / policy.proposals : 0;
+      return attempt <= terms.proposals ? terms.alpha / terms.proposals : 0;
     case 'paired-t':
-      return geometricAlpha(policy.alpha, policy.ratio, attempt);
+      return geometricAlpha(terms.alpha, terms.ratio, attempt);
   }
 }

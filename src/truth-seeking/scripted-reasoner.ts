@@ -1,10 +1,10 @@
 /**
- * A policy whose answers a program gives: an oracle for whatever measures policies. Its tokens are
- * code points.
+ * A reasoner with scripted answers: an oracle for code that measures reasoners. Its tokens are code
+ * points.
  */
 import { hash } from 'node:crypto';
 import type { TokenIds } from '../engine/generate-request.js';
-import { asBranch, requireCapability, type Message, type Policy } from './policy.js';
+import { asBranch, requireCapability, type Message, type Reasoner } from './reasoner.js';
 
 export interface Script {
   /** Names the script; two scripts of one name are one policy. */
@@ -12,8 +12,8 @@ export interface Script {
   /** Default: an empty reply. */
   readonly reply?: (messages: readonly Message[], seed: bigint) => string;
   /**
-   * How probable each answer is at the end of a text, which is read with it; what ends with none of
-   * those named has probability 0. Without it the policy has no log-probabilities.
+   * Probabilities of answers at the end of a text, which includes the answer; an answer that is not
+   * listed has probability 0. Without it the reasoner has no log-probabilities.
    */
   readonly answers?: (text: string) => Readonly<Record<string, number>>;
 }
@@ -24,8 +24,8 @@ const idsOf = (text: string): number[] =>
 const textOf = (ids: TokenIds): string =>
   Array.from(ids, (id) => String.fromCodePoint(id)).join('');
 
-export function scriptedPolicy({ name, reply, answers }: Script): Policy {
-  const policy: Policy = {
+export function scriptedReasoner({ name, reply, answers }: Script): Reasoner {
+  const reasoner: Reasoner = {
     id: hash('sha256', `scripted ${name}`),
     capabilities: { logprobs: answers !== undefined },
     infer: async (messages, { seed = 0n, maxTokens = 256 } = {}) => {
@@ -41,7 +41,7 @@ export function scriptedPolicy({ name, reply, answers }: Script): Policy {
       idsOf(`${messages.map(({ role, content }) => `${role}: ${content}\n`).join('')}assistant: `),
     textIds: idsOf,
     score: async (prefix, targets) => {
-      requireCapability(policy, 'logprobs');
+      requireCapability(reasoner, 'logprobs');
       return targets.map((given) => {
         const { at, tokenIds: ids, from } = asBranch(given, prefix);
         const target = textOf(ids);
@@ -59,5 +59,5 @@ export function scriptedPolicy({ name, reply, answers }: Script): Policy {
       });
     },
   };
-  return policy;
+  return reasoner;
 }

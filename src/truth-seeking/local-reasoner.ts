@@ -1,21 +1,21 @@
-/** A policy that is a language model in this process. */
+/** A reasoner that is a language model in this process. */
 import { hash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { TokenIds } from '../engine/generate-request.js';
-import { given as stated } from '../given.js';
+import { given } from '../given.js';
 import {
   asBranch,
   type InferOptions,
   type InferRequest,
-  type Policy,
+  type Reasoner,
   type Reply,
   type Target,
-} from './policy.js';
+} from './reasoner.js';
 
-/** All that the answers of a local policy follow from. */
+/** Everything that determines the answers of a local reasoner. */
 export interface LocalIdentity {
   readonly kind: 'local';
   /** SHA-256 of the model file. */
@@ -26,24 +26,25 @@ export interface LocalIdentity {
   readonly renderer: string;
   readonly kvType: string;
   /**
-   * Whose kernels multiply, where those are not llama.cpp's: the last bits of a belief are others.
+   * Own matrix kernels, if the model uses them instead of llama.cpp's: they change the last bits of
+   * a belief.
    */
   readonly matmul?: 'own';
   readonly threads: number;
   readonly seed: string;
 }
 
-export interface LocalPolicyOptions {
+export interface LocalReasonerOptions {
   /** Default: none, which is the bare base. */
   readonly adapter?: Adapter | null;
   readonly adapterScale?: number;
-  /** Of replies whose seed is not given. Default 0. */
+  /** Seed of replies without one of their own. Default 0. */
   readonly seed?: bigint;
 }
 
 /**
- * Which scoring a model does now: the adapter is the model's own while it scores, so that two
- * policies of one model take turns.
+ * Scoring in progress per model. Scoring sets the adapter of the model, so reasoners that share a
+ * model take turns.
  */
 const turns = new WeakMap<Model, Promise<unknown>>();
 
@@ -73,8 +74,8 @@ async function scoresOf(
 }
 
 /**
- * Prompts that begin alike stand beside each other: `generate` evaluates once what one has in
- * common with the next.
+ * Sorts prompts with a common beginning next to each other: `generate` evaluates a shared prefix
+ * once.
  */
 function compareIds(a: TokenIds, b: TokenIds): number {
   const length = Math.min(a.length, b.length);
@@ -83,14 +84,16 @@ function compareIds(a: TokenIds, b: TokenIds): number {
 }
 
 /**
- * Policies may share a model, with different adapters; nobody else sets the model's own adapter
- * meanwhile.
+ * Makes a reasoner of a local model. Reasoners with different adapters may share a model; nothing
+ * else may set its adapter meanwhile.
  * @throws IsoproError FILE_UNREADABLE where the model's file cannot be hashed
  */
-export async function localPolicy(
+export async function localReasoner(
   model: Model,
-  { adapter = null, adapterScale = 1, seed = 0n }: LocalPolicyOptions = {},
-): Promise<Policy & Required<Pick<Policy, 'inferMany'>> & { readonly identity: LocalIdentity }> {
+  { adapter = null, adapterScale = 1, seed = 0n }: LocalReasonerOptions = {},
+): Promise<
+  Reasoner & Required<Pick<Reasoner, 'inferMany'>> & { readonly identity: LocalIdentity }
+> {
   const identity: LocalIdentity = {
     kind: 'local',
     model: await model.hash(),
@@ -98,7 +101,7 @@ export async function localPolicy(
     adapterScale,
     renderer: model.rendererId,
     kvType: model.info.kvType,
-    ...(model.info.matmul === 'own' ? { matmul: 'own' as const } : {}),
+    ...(model.info.matmul === 'own' && { matmul: 'own' as const }),
     threads: model.info.threads,
     seed: seed.toString(),
   };
@@ -118,8 +121,7 @@ export async function localPolicy(
       sampling: { temperature },
       adapter,
       adapterScale,
-      ...stated({ grammar }),
-      ...(signal && { signal }),
+      ...given({ grammar, signal }),
     });
     const replies: Reply[] = [];
     for await (const { promptIndex, text, tokenIds, finish } of rollouts)

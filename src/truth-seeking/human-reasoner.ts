@@ -1,11 +1,11 @@
-/** A policy that is a person. */
+/** A reasoner that is a person. */
 import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
-import type { Message, Policy } from './policy.js';
+import type { Message, Reasoner } from './reasoner.js';
 
 const has = (what: string): never => {
   throw new IsoproError('BACKEND_INCAPABLE', `a person has no ${what}`, {
-    remedy: 'Let a model read the beliefs of what a person wrote.',
+    remedy: 'Let a model read the beliefs from the text that a person wrote.',
   });
 };
 
@@ -13,9 +13,9 @@ const has = (what: string): never => {
  * @param ask shows the messages and resolves to what the person writes; what it throws ends the
  *   run, which can be gone on with
  */
-export function humanPolicy(
+export function humanReasoner(
   ask: (messages: readonly Message[], signal?: AbortSignal) => Promise<string>,
-): Policy & { readonly identity: { readonly kind: 'human' } } {
+): Reasoner & { readonly identity: { readonly kind: 'human' } } {
   return {
     id: hash('sha256', 'human'),
     identity: { kind: 'human' },
