@@ -349,7 +349,10 @@ describe('the watch', () => {
       await setProbation(registry, { slot, terms: { share: 1, problems: 9 }, reason: 'why' }),
     ).toEqual({ share: 1, problems: 9, alpha: 0.05, margin: 0 });
     expect((await registry.read()).events.at(-1)!.event).toMatchObject({ reason: 'why' });
-    const nobody = coded('REGISTRY_REFUSED', 'sql@shadow names no adapter to watch');
+    const nobody = coded(
+      'REGISTRY_REFUSED',
+      'sql@shadow does not name an adapter that can be watched',
+    );
     await expect(observe(registry, { slot, alias: 'shadow', trials: [] })).rejects.toThrow(nobody);
     await expect(setProbation(registry, { slot, alias: 'shadow', terms: null })).rejects.toThrow(
       nobody,
