@@ -5,7 +5,7 @@ import { label } from '../text/hostile-text.js';
 import { visible } from '../visible-text.js';
 import { trainedBehind } from '../run-folder/training-prompt.js';
 import { printNote } from './output.js';
-import { generateCommand, taskHere } from './task-flags.js';
+import { generateCommand, taskHere } from './tasks/task-flags.js';
 
 /**
  * What a run set around every question that its adapter was trained on; null where that was

@@ -1,5 +1,5 @@
 import type { CommandModule } from 'yargs';
-import { keepMemorySteady } from './steady-memory.js';
+import { keepMemorySteady } from './serve/steady-memory.js';
 
 type Load = () => Promise<CommandModule>;
 
@@ -13,22 +13,22 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   'self-improve': async () => (await import('./run/self-improve.js')).selfImproveCommand,
   distill: async () => (await import('./run/distill.js')).distillCommand,
   ablate: async () => (await import('./run/ablate.js')).ablateCommand,
-  runs: async () => (await import('./runs.js')).runsCommand,
+  runs: async () => (await import('./runs/runs.js')).runsCommand,
   report: async () => (await import('./report.js')).reportCommand,
   generate: async () => (await import('./generate.js')).generateCommand,
-  chat: async () => (await import('./chat.js')).chatCommand,
-  serve: async () => (await import('./serve.js')).serveCommand,
-  ui: async () => (await import('./ui.js')).uiCommand,
+  chat: async () => (await import('./chat/chat.js')).chatCommand,
+  serve: async () => (await import('./serve/serve.js')).serveCommand,
+  ui: async () => (await import('./serve/ui.js')).uiCommand,
   train: async () => (await import('./train/train.js')).trainCommand,
   adapters: async () => (await import('./adapters/adapters.js')).adaptersCommand,
-  models: async () => (await import('./models.js')).modelsCommand,
+  models: async () => (await import('./models/models.js')).modelsCommand,
   doctor: async () => (await import('./doctor.js')).doctorCommand,
-  tasks: async () => (await import('./tasks.js')).tasksCommand,
-  bench: async () => (await import('./bench.js')).benchCommand,
+  tasks: async () => (await import('./tasks/tasks.js')).tasksCommand,
+  bench: async () => (await import('./bench/bench.js')).benchCommand,
   eval: async () => (await import('./eval/eval.js')).evalCommand,
   truth: async () => (await import('./truth/truth.js')).truthCommand,
   judge: async () => (await import('./judge/judge.js')).judgeCommand,
-  log: async () => (await import('./log.js')).logCommand,
+  log: async () => (await import('./log/log.js')).logCommand,
   witness: async () => (await import('./witness.js')).witnessCommand as CommandModule,
 };
 

@@ -9,126 +9,81 @@ import { nameAdapter, requireServable } from '../lookup/adapter-reference.js';
 import { visible } from '../visible-text.js';
 import { askedBehind, note, noteOtherBase, noteWarnings } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './training-prompt.js';
-import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { modelToLoad } from '../operations/model-to-load.js';
 import { Progress } from './progress.js';
 import { interruption, jsonText, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
+import { command } from './command.js';
+import { number, text, texts, toggle } from './option.js';
 
-export const generateCommand = defineCommand({
+export const generateCommand = command({
   command: 'generate',
   describe:
     'Sample answers to many prompts at once; text in a terminal, else JSONL, in the order of the prompts',
-  builder: (yargs) =>
-    yargs
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
-      })
-      .option('prompt', {
-        type: 'string',
-        array: true,
-        nargs: 1,
-        describe: 'a user message, or with --raw a text; may be repeated',
-      })
-      .option('prompts', {
-        type: 'string',
-        nargs: 1,
-        describe:
-          'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
-      })
-      .option('raw', {
-        type: 'boolean',
-        default: false,
-        describe: 'continue each prompt as it stands, without chat template',
-      })
-      .option('system', { type: 'string', describe: 'system message before every prompt' })
-      .option('samples', { type: 'number', default: 1, describe: 'answers a prompt' })
-      .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
-      .option('temperature', {
-        type: 'number',
-        default: 0.8,
-        describe: '0 takes the most likely token',
-      })
-      .option('top-k', { type: 'number', default: 0, describe: '0: off' })
-      .option('top-p', {
-        type: 'number',
-        default: 1,
-        describe: '1: off; 0: only the most likely token',
-      })
-      .option('min-p', { type: 'number', default: 0, describe: '0: off' })
-      .option('repeat-penalty', { type: 'number', default: 1, describe: '1: off' })
-      .option('seed', {
-        type: 'string',
-        default: '0',
-        describe: '64-bit seed; the same request gives the same answers',
-      })
-      .option('stop', {
-        type: 'string',
-        array: true,
-        nargs: 1,
-        default: [],
-        describe: 'text that ends an answer; may be repeated',
-      })
-      .option('grammar', {
-        type: 'string',
-        describe: 'file with a GBNF grammar that every answer follows',
-      })
-      .option('json-schema', {
-        type: 'string',
-        describe: 'file with a JSON Schema that every answer follows',
-      })
-      .option('adapter', {
-        type: 'string',
-        requiresArg: true,
-        describe:
-          'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
-      })
-      .option('task', asTrainedOption)
-      .option('registry', registryOption)
-      .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
-      .option('threads', { type: 'number', describe: 'default: the physical cores' })
-      .option('fixed-threads', {
-        type: 'boolean',
-        default: false,
-        describe: 'the results of this many threads, under load too',
-      })
-      .option('context', {
-        type: 'number',
-        describe: 'tokens of KV cache over all running answers',
-      })
-      .option('stream', {
-        type: 'boolean',
-        default: false,
-        describe: 'one answer to one prompt, as it is sampled; with --json a line a token',
-      })
-      .conflicts('grammar', 'json-schema')
-      .example(
-        '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8',
-        'eight answers at once',
-      )
-      .example(
-        '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream',
-        'the answer as it is sampled',
-      )
-      .example(
-        '$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl',
-        'a file of prompts',
-      )
-      .example(
-        '$0 generate --model ./base.gguf --raw --prompt "Once upon a time"',
-        'a base model goes on',
-      )
-      .example(
-        '$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream',
-        'behind the examples of a run',
-      )
-      .example(
-        '$0 tasks generate --json | $0 generate --model tiny --prompts -',
-        'one answer to a problem of each tier',
+  options: {
+    model: text(
+      `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
+    ),
+    prompt: {
+      type: 'string',
+      array: true,
+      nargs: 1,
+      describe: 'a user message, or with --raw a text; may be repeated',
+    },
+    prompts: {
+      ...text(
+        'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
       ),
+      nargs: 1,
+    },
+    raw: toggle('continue each prompt as it stands, without chat template'),
+    system: text('system message before every prompt'),
+    samples: number('answers a prompt', 1),
+    'max-tokens': number('tokens an answer', 256),
+    temperature: number('0 takes the most likely token', 0.8),
+    'top-k': number('0: off', 0),
+    'top-p': number('1: off; 0: only the most likely token', 1),
+    'min-p': number('0: off', 0),
+    'repeat-penalty': number('1: off', 1),
+    seed: text('64-bit seed; the same request gives the same answers', '0'),
+    stop: texts('text that ends an answer; may be repeated'),
+    grammar: text('file with a GBNF grammar that every answer follows'),
+    'json-schema': text('file with a JSON Schema that every answer follows'),
+    adapter: text(
+      'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
+    ),
+    task: asTrainedOption,
+    registry: registryOption,
+    'adapter-scale': number('factor on the adapter', 1),
+    threads: number('default: the physical cores'),
+    'fixed-threads': toggle('the results of this many threads, under load too'),
+    context: number('tokens of KV cache over all running answers'),
+    stream: toggle('one answer to one prompt, as it is sampled; with --json a line a token'),
+  },
+  examples: [
+    [
+      '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8',
+      'eight answers at once',
+    ],
+    [
+      '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream',
+      'the answer as it is sampled',
+    ],
+    [
+      '$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl',
+      'a file of prompts',
+    ],
+    ['$0 generate --model ./base.gguf --raw --prompt "Once upon a time"', 'a base model goes on'],
+    [
+      '$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream',
+      'behind the examples of a run',
+    ],
+    [
+      '$0 tasks generate --json | $0 generate --model tiny --prompts -',
+      'one answer to a problem of each tier',
+    ],
+  ],
   handler: async (argv) => {
     if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
       throw new UsageError('Give either --prompt or --prompts.');

@@ -7,7 +7,7 @@ import { IsoproError } from '../errors.js';
 import { openRunTask } from '../judge/held-out.js';
 import type { FoundAdapter } from '../lookup/adapters.js';
 import { UsageError } from './output.js';
-import { taskHere } from './task-flags.js';
+import { taskHere } from './tasks/task-flags.js';
 
 export const asTrainedOption = {
   type: 'string',

@@ -3,25 +3,19 @@ import { runWitness } from '../log/witness-server.js';
 import { openWitnessKey, publicKeyFile } from '../log/witness-key.js';
 import { formatTrustedKey } from '../log/trusted-key.js';
 import { printJson, UsageError } from './output.js';
+import { command } from './command.js';
+import { number, toggle } from './option.js';
 
-export const witnessCommand: CommandModule<
-  object,
-  { showKey: boolean; idle: number; json: boolean }
-> = {
+export const witnessCommand = command({
   command: 'witness',
   describe: 'The process that signs the heads of runs; `run` starts it by itself',
-  builder: (yargs) =>
-    yargs
-      .option('show-key', {
-        type: 'boolean',
-        default: false,
-        describe: 'print the public key and stop',
-      })
-      .option('idle', { type: 'number', default: 5, describe: 'seconds to wait for a first run' })
-      .epilogue(
-        'It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.',
-      )
-      .example('$0 witness --show-key > witness.pub', 'the key to publish beside a run') as never,
+  options: {
+    'show-key': toggle('print the public key and stop'),
+    idle: number('seconds to wait for a first run', 5),
+  },
+  epilogue:
+    'It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.',
+  examples: [['$0 witness --show-key > witness.pub', 'the key to publish beside a run']],
   handler: async ({ showKey, idle, json }) => {
     if (!Number.isFinite(idle)) throw new UsageError('--idle takes a number of seconds');
     const text = formatTrustedKey({ signer: 'witness', publicKey: openWitnessKey().publicKey });
@@ -41,4 +35,4 @@ export const witnessCommand: CommandModule<
     if (ended === 'busy') process.stderr.write('this home has a witness already\n');
     if (json) printJson({ ended });
   },
-};
+});

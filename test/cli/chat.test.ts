@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { chat } from '../../src/cli/chat-session.js';
+import { chat } from '../../src/cli/chat/session.js';
 import { abortError } from '../../src/errors.js';
 import {
   Conversation,

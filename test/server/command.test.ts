@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from '@jest/globals';
 import { UsageError } from '../../src/cli/output.js';
-import { serveCommand } from '../../src/cli/serve.js';
+import { serveCommand } from '../../src/cli/serve/serve.js';
 import { hashKey } from '../../src/server/keys.js';
 import { findAdapter } from '../../src/lookup/adapters.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
@@ -85,7 +85,7 @@ test('says where it listens, asks for the keys that it was given, and lets a rep
 test('a process that serves keeps its new objects in the megabytes that it began with, and this Node knows how', async () => {
   const program = `
     import { getHeapSpaceStatistics } from 'node:v8';
-    import { keepMemorySteady } from ${JSON.stringify(pathToFileURL(path.resolve('dist/src/cli/steady-memory.js')).href)};
+    import { keepMemorySteady } from ${JSON.stringify(pathToFileURL(path.resolve('dist/src/cli/serve/steady-memory.js')).href)};
     if (process.argv[1] === 'steady') keepMemorySteady();
     for (let kept = [], i = 0; i < 3e6; i++) {
       kept.push({ i });

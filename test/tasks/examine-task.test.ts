@@ -6,8 +6,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { examinationText } from '../../src/cli/tasks-check.js';
-import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/task-templates.js';
+import { examinationText } from '../../src/cli/tasks/check.js';
+import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/tasks/templates.js';
 import {
   examineTask,
   type ExamineOptions,

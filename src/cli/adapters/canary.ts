@@ -7,7 +7,6 @@ import { observe, setProbation, type Observation } from '../../registry/canary.j
 import { PROBATION_PROBLEMS } from '../../registry/events.js';
 import { aliasText } from '../../registry/names.js';
 import { policyOf, type AliasState } from '../../registry/state.js';
-import { defineCommand } from '../command.js';
 import { interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import {
@@ -17,6 +16,8 @@ import {
   registryOf,
   registryOption,
 } from '../registry-flags.js';
+import { command } from '../command.js';
+import { number, required, text, toggle } from '../option.js';
 
 /** The version before was put back. */
 const ROLLED_BACK = 3;
@@ -66,65 +67,31 @@ function observationText({ decision, moved, probation }: Observation): string {
   return `${word} after ${blocks} problems\n${reasons.map((each) => `  ${each}\n`).join('')}${then}`;
 }
 
-export const adaptersCanaryCommand = defineCommand({
+export const adaptersCanaryCommand = command({
   command: 'canary <alias>',
   describe:
     'Watch what is in use against what was before: post trials, ask both, change who gets it; it goes back by itself',
-  builder: (yargs) =>
-    yargs
-      .positional('alias', { type: 'string', demandOption: true, describe: aliasOption.describe })
-      .option('trials', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'post these: JSON file {trials} of both versions on the same problems',
-      })
-      .option('problems', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'ask both versions so many fresh problems here, and post that',
-      })
-      .option('share', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'part of the keys that get the new version from now on, 0 to 1',
-      })
-      .option('probation', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'problems that have to pass before every key gets it',
-      })
-      .option('end', { type: 'boolean', default: false, describe: 'every key gets it from now on' })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'base for --problems',
-        defaultDescription: 'by the name on record',
-      })
-      .option('task', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'task for --problems',
-        defaultDescription: 'the scenario',
-      })
-      .option('threads', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'for --problems; default: the physical cores',
-      })
-      .option('reason', {
-        type: 'string',
-        requiresArg: true,
-        default: '',
-        describe: 'for the record',
-      })
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'Exit code 3: the trials show that it has become worse, and the version before was put back. Without a flag: how it stands.',
-      )
-      .example('$0 adapters canary sql --problems 50', 'ask both 50 fresh problems')
-      .example('$0 adapters canary sql --trials feedback.json', 'what users said of both')
-      .example('$0 adapters canary sql --share 0.5', 'half of the keys'),
+  positionals: { alias: required(aliasOption.describe) },
+  options: {
+    trials: text('post these: JSON file {trials} of both versions on the same problems'),
+    problems: number('ask both versions so many fresh problems here, and post that'),
+    share: number('part of the keys that get the new version from now on, 0 to 1'),
+    probation: number('problems that have to pass before every key gets it'),
+    end: toggle('every key gets it from now on'),
+    model: { ...text('base for --problems'), defaultDescription: 'by the name on record' },
+    task: { ...text('task for --problems'), defaultDescription: 'the scenario' },
+    threads: number('for --problems; default: the physical cores'),
+    reason: text('for the record', ''),
+    registry: registryOption,
+    'accept-clock': clockOption,
+  },
+  epilogue:
+    'Exit code 3: the trials show that it has become worse, and the version before was put back. Without a flag: how it stands.',
+  examples: [
+    ['$0 adapters canary sql --problems 50', 'ask both 50 fresh problems'],
+    ['$0 adapters canary sql --trials feedback.json', 'what users said of both'],
+    ['$0 adapters canary sql --share 0.5', 'half of the keys'],
+  ],
   handler: async ({
     alias: text,
     trials,

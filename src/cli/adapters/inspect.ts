@@ -1,9 +1,10 @@
 import { inspectAdapter, type AdapterInspection } from '../../engine/adapter-files.js';
 import { nameAdapter } from '../../lookup/adapter-reference.js';
-import { defineCommand } from '../command.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { print, printJson } from '../output.js';
 import { formatNumber } from '../quantities.js';
+import { command } from '../command.js';
+import { required, toggle } from '../option.js';
 
 type Module = AdapterInspection['modules'][number];
 
@@ -44,28 +45,24 @@ function printTable(head: readonly string[], rows: readonly (readonly string[])[
     );
 }
 
-export const adaptersInspectCommand = defineCommand({
+export const adaptersInspectCommand = command({
   command: 'inspect <adapter>',
   describe: 'Modules, ranks, alpha, norms, hash and base of an adapter',
-  builder: (yargs) =>
-    yargs
-      .positional('adapter', {
-        type: 'string',
-        demandOption: true,
-        describe:
-          "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
-      })
-      .option('registry', registryOption)
-      .option('modules', {
-        type: 'boolean',
-        default: false,
-        describe: 'a line for every module instead of one for each kind',
-      })
-      .epilogue(
-        '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
-      )
-      .example('$0 adapters inspect adapter.gguf', 'a table of its modules')
-      .example('$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'),
+  positionals: {
+    adapter: required(
+      "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
+    ),
+  },
+  options: {
+    registry: registryOption,
+    modules: toggle('a line for every module instead of one for each kind'),
+  },
+  epilogue:
+    '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
+  examples: [
+    ['$0 adapters inspect adapter.gguf', 'a table of its modules'],
+    ['$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'],
+  ],
   handler: async ({ adapter: named, modules: every, json, ...flags }) => {
     const { file: adapter, published } = await nameAdapter(named, registryOf(flags));
     const inspection = await inspectAdapter(adapter);

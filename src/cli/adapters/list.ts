@@ -3,17 +3,15 @@ import { listTable } from '../../text/terminal.js';
 import { terminalStyle } from '../../text/terminal-style.js';
 import { aliasText } from '../../registry/names.js';
 import { nameOf } from '../../registry/record.js';
-import { defineCommand } from '../command.js';
 import { print, printJsonLine } from '../output.js';
 import { registryOf, registryOption, timeText } from '../registry-flags.js';
+import { command } from '../command.js';
 
-export const adaptersListCommand = defineCommand({
+export const adaptersListCommand = command({
   command: 'list',
   describe: 'Published adapters, the last one first, and what names each',
-  builder: (yargs) =>
-    yargs
-      .option('registry', registryOption)
-      .example('$0 adapters list --json', 'a line of JSON for each, with all that is known of it'),
+  options: { registry: registryOption },
+  examples: [['$0 adapters list --json', 'a line of JSON for each, with all that is known of it']],
   handler: async ({ json, ...flags }) => {
     const { state } = await registryOf(flags).read();
     const namesOf = (id: string): string[] =>

@@ -2,7 +2,6 @@ import { publishFile, publishRun } from '../../operations/publish.js';
 import { findAdapter } from '../../lookup/adapters.js';
 import type { Published, Registry } from '../../registry/registry.js';
 import { aliasText, CHAMPION } from '../../registry/names.js';
-import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
 import {
   aliasOf,
@@ -11,47 +10,37 @@ import {
   registryOf,
   registryOption,
 } from '../registry-flags.js';
+import { command } from '../command.js';
+import { required, text } from '../option.js';
 
-export const adaptersPublishCommand = defineCommand({
+export const adaptersPublishCommand = command({
   command: 'publish <adapter>',
   describe: 'Put an adapter into the registry for good',
-  builder: (yargs) =>
-    yargs
-      .positional('adapter', {
-        type: 'string',
-        demandOption: true,
-        describe: 'a run (folder or beginning of its id), or a GGUF',
-      })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'the base of a GGUF: path, or an alias or URI that is in the cache',
-      })
-      .option('as', {
-        ...aliasOption,
-        describe:
-          'give it this alias too, such as sql@challenger; not champion, which promote moves',
-      })
-      .option('parent', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'id of the published adapter that training went on from',
-      })
-      .option('registry', registryOption)
-      .option('signer', {
-        choices: ['witness', 'single-process'] as const,
-        describe: 'who vouches for a new registry; single-process proves nothing to others',
-        defaultDescription: 'witness',
-      })
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'Its id is the SHA-256 of its bytes, its base, its renderer and its settings: the same adapter again changes nothing.',
-      )
-      .example('$0 adapters publish 3f2a', 'what a run submitted')
-      .example(
-        '$0 adapters publish mine.gguf --model qwen2.5-3b --as sql@challenger',
-        'a file, under a name',
-      ),
+  positionals: { adapter: required('a run (folder or beginning of its id), or a GGUF') },
+  options: {
+    model: text('the base of a GGUF: path, or an alias or URI that is in the cache'),
+    as: {
+      ...aliasOption,
+      describe: 'give it this alias too, such as sql@challenger; not champion, which promote moves',
+    },
+    parent: text('id of the published adapter that training went on from'),
+    registry: registryOption,
+    signer: {
+      choices: ['witness', 'single-process'] as const,
+      describe: 'who vouches for a new registry; single-process proves nothing to others',
+      defaultDescription: 'witness',
+    },
+    'accept-clock': clockOption,
+  },
+  epilogue:
+    'Its id is the SHA-256 of its bytes, its base, its renderer and its settings: the same adapter again changes nothing.',
+  examples: [
+    ['$0 adapters publish 3f2a', 'what a run submitted'],
+    [
+      '$0 adapters publish mine.gguf --model qwen2.5-3b --as sql@challenger',
+      'a file, under a name',
+    ],
+  ],
   handler: async ({ adapter, model, as, parent, json, ...flags }) => {
     const place = as === undefined ? null : aliasOf(as);
     if (place?.alias === CHAMPION)

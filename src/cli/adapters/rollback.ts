@@ -3,7 +3,6 @@ import { checked } from '../../engine/argument-check.js';
 import { readJson } from '../../files.js';
 import { rollbackByEvidence, type RollbackRequest } from '../../registry/gates.js';
 import type { Moved } from '../../registry/registry.js';
-import { defineCommand } from '../command.js';
 import { print, printJson } from '../output.js';
 import {
   aliasOf,
@@ -12,6 +11,8 @@ import {
   registryOf,
   registryOption,
 } from '../registry-flags.js';
+import { command } from '../command.js';
+import { required, text } from '../option.js';
 
 /** The evidence does not ask for it. */
 const NOT_SHOWN = 3;
@@ -21,34 +22,24 @@ const evidenceFile = z.strictObject({
   policy: z.record(z.string(), z.unknown()).optional(),
 });
 
-export const adaptersRollbackCommand = defineCommand({
+export const adaptersRollbackCommand = command({
   command: 'rollback <alias>',
   describe: 'Put back what an alias named before, in one call',
-  builder: (yargs) =>
-    yargs
-      .positional('alias', { type: 'string', demandOption: true, describe: aliasOption.describe })
-      .option('evidence', {
-        type: 'string',
-        requiresArg: true,
-        describe:
-          'only where these trials show that it has become worse: JSON file {trials, policy}',
-      })
-      .option('reason', {
-        type: 'string',
-        requiresArg: true,
-        default: '',
-        describe: 'for the record',
-      })
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'Repeated, it goes further back. What was rolled back is not come back to; promote it again. Exit code 3: the evidence does not ' +
-          'show that it has become worse, and nothing was moved.',
-      )
-      .example(
-        '$0 adapters rollback sql --reason "wrong joins since noon"',
-        "yesterday's champion",
-      ),
+  positionals: { alias: required(aliasOption.describe) },
+  options: {
+    evidence: text(
+      'only where these trials show that it has become worse: JSON file {trials, policy}',
+    ),
+    reason: text('for the record', ''),
+    registry: registryOption,
+    'accept-clock': clockOption,
+  },
+  epilogue:
+    'Repeated, it goes further back. What was rolled back is not come back to; promote it again. Exit code 3: the evidence does not ' +
+    'show that it has become worse, and nothing was moved.',
+  examples: [
+    ['$0 adapters rollback sql --reason "wrong joins since noon"', "yesterday's champion"],
+  ],
   handler: async ({ alias: named, evidence, reason, json, ...flags }) => {
     const { slot, alias } = aliasOf(named);
     const registry = registryOf(flags);

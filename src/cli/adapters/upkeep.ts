@@ -5,10 +5,11 @@ import {
   validateRegistry,
   type Defect,
 } from '../../registry/upkeep.js';
-import { defineCommand } from '../command.js';
 import { print, printJson } from '../output.js';
 import { formatBytes } from '../quantities.js';
 import { clockOption, registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { text, toggle } from '../option.js';
 
 const lines = (defects: readonly Defect[]): string =>
   defects
@@ -18,22 +19,16 @@ const lines = (defects: readonly Defect[]): string =>
     )
     .join('');
 
-export const adaptersValidateCommand = defineCommand({
+export const adaptersValidateCommand = command({
   command: 'validate',
   describe: 'Check everything: the signed log, the bytes, and every gate again from its trials',
-  builder: (yargs) =>
-    yargs
-      .option('key', {
-        type: 'string',
-        requiresArg: true,
-        describe: "the witness's public key",
-        defaultDescription: "this machine's own",
-      })
-      .option('registry', registryOption)
-      .epilogue(
-        'Exit code 1: something is wrong. (repair) stands behind what `adapters repair` puts right.',
-      )
-      .example('$0 adapters validate', 'all of it'),
+  options: {
+    key: { ...text("the witness's public key"), defaultDescription: "this machine's own" },
+    registry: registryOption,
+  },
+  epilogue:
+    'Exit code 1: something is wrong. (repair) stands behind what `adapters repair` puts right.',
+  examples: [['$0 adapters validate', 'all of it']],
   handler: async ({ json, ...flags }) => {
     const { defects, ...counts } = await validateRegistry(registryOf(flags));
     if (defects.length > 0) process.exitCode = 1;
@@ -44,17 +39,13 @@ export const adaptersValidateCommand = defineCommand({
   },
 });
 
-export const adaptersRepairCommand = defineCommand({
+export const adaptersRepairCommand = command({
   command: 'repair',
   describe: 'Put right what a crash left: records unsigned, seeds undrawn, aliases.json behind',
-  builder: (yargs) =>
-    yargs
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'What was changed or deleted by hand stays as it is: publish the adapter again, or restore a copy of the folder.',
-      )
-      .example('$0 adapters repair', 'after the power went'),
+  options: { registry: registryOption, 'accept-clock': clockOption },
+  epilogue:
+    'What was changed or deleted by hand stays as it is: publish the adapter again, or restore a copy of the folder.',
+  examples: [['$0 adapters repair', 'after the power went']],
   handler: async ({ json, ...flags }) => {
     const repaired = await repairRegistry(registryOf(flags));
     if (json) return printJson({ repaired });
@@ -66,22 +57,19 @@ export const adaptersRepairCommand = defineCommand({
   },
 });
 
-export const adaptersGcCommand = defineCommand({
+export const adaptersGcCommand = command({
   command: 'gc',
   describe:
     'Delete files that no record knows, and on request the bytes of adapters that nothing names',
-  builder: (yargs) =>
-    yargs
-      .option('unused', {
-        type: 'boolean',
-        default: false,
-        describe:
-          'also the bytes of adapters that no alias names and no rollback would put back; their records stay',
-      })
-      .option('dry-run', { type: 'boolean', default: false, describe: 'say what would be deleted' })
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .example('$0 adapters gc --unused --dry-run', 'what could go'),
+  options: {
+    unused: toggle(
+      'also the bytes of adapters that no alias names and no rollback would put back; their records stay',
+    ),
+    'dry-run': toggle('say what would be deleted'),
+    registry: registryOption,
+    'accept-clock': clockOption,
+  },
+  examples: [['$0 adapters gc --unused --dry-run', 'what could go']],
   handler: async ({ unused, dryRun, json, ...flags }) => {
     const collected = await collectGarbage(registryOf(flags), { unused, dryRun });
     if (json) return printJson({ ...collected, dryRun });

@@ -8,9 +8,10 @@ import { baseSha256Of, nameAdapter } from '../../lookup/adapter-reference.js';
 import { solvedExamples } from '../../run-folder/training-prompt.js';
 import { askedBehind, note as tell, noteOtherBase, sentByClients } from '../adapter-notes.js';
 import { asTrained, asTrainedHere, asTrainedOption } from '../training-prompt.js';
-import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
 import { registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { required, text, toggle } from '../option.js';
 
 /** What stood before every question of the run, and where it stands now. */
 function standsBefore(before: readonly ChatMessage[], program: AdapterUser): string {
@@ -29,47 +30,38 @@ const WHERE: Readonly<Record<AdapterUser, string>> = {
   'lm-studio': 'the request: QUESTION is yours, and whoever asks sends the rest as it is there',
 };
 
-export const adaptersUseCommand = defineCommand({
+export const adaptersUseCommand = command({
   command: 'use <adapter>',
   describe: 'Write what another program needs to use an adapter, and print the commands to type',
-  builder: (yargs) =>
-    yargs
-      .positional('adapter', {
-        type: 'string',
-        demandOption: true,
-        describe:
-          "a run folder, the beginning of a run id in ./runs, a GGUF, a folder in PEFT's format, or a name in the registry",
-      })
-      .option('for', { choices: ADAPTER_USERS, demandOption: true, describe: 'the program' })
-      .option('model', {
-        type: 'string',
-        describe:
-          'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
-      })
-      .option('task', {
-        ...asTrainedOption,
-        describe: `${asTrainedOption.describe}; default: that task where it is built in, or its rows are in this folder`,
-      })
-      .option('out', {
-        type: 'string',
-        describe: 'the folder to write',
-        defaultDescription: 'adapter-for-PROGRAM',
-      })
-      .option('force', {
-        type: 'boolean',
-        default: false,
-        describe: 'replace files of another adapter that are in the folder',
-      })
-      .option('registry', registryOption)
-      .example('$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama')
-      .example(
-        '$0 adapters use 3f2a --for ollama --task mails.csv',
-        'with the solved examples that it was trained behind',
-      )
-      .example(
-        '$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine',
-        'a folder for PEFT',
-      ),
+  positionals: {
+    adapter: required(
+      "a run folder, the beginning of a run id in ./runs, a GGUF, a folder in PEFT's format, or a name in the registry",
+    ),
+  },
+  options: {
+    for: { choices: ADAPTER_USERS, demandOption: true, describe: 'the program' },
+    model: text(
+      'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
+    ),
+    task: {
+      ...asTrainedOption,
+      describe: `${asTrainedOption.describe}; default: that task where it is built in, or its rows are in this folder`,
+    },
+    out: { ...text('the folder to write'), defaultDescription: 'adapter-for-PROGRAM' },
+    force: toggle('replace files of another adapter that are in the folder'),
+    registry: registryOption,
+  },
+  examples: [
+    ['$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama'],
+    [
+      '$0 adapters use 3f2a --for ollama --task mails.csv',
+      'with the solved examples that it was trained behind',
+    ],
+    [
+      '$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine',
+      'a folder for PEFT',
+    ],
+  ],
   handler: async ({
     adapter,
     for: program,

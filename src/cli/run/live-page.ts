@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { RUNS } from '../../lookup/runs.js';
-import { openBrowser } from '../open-browser.js';
+import { openBrowser } from '../serve/browser.js';
 
 /**
  * Begins it, prints its address on stderr, and opens a browser where there is one. Disposed of, it

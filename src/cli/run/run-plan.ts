@@ -1,7 +1,7 @@
 /** What `run --dry-run` prints. */
 import type { RunPlan } from '../../training/dry-run.js';
 import type { Liveness } from '../../monitor/liveness.js';
-import { calibrationTable, recommendedFlags } from '../calibration-table.js';
+import { calibrationTable, recommendedFlags } from '../tasks/calibration-table.js';
 import { layersText } from './run-table.js';
 import { formatBytes, formatNumber } from '../quantities.js';
 import { flagsInUse } from '../../operations/run-settings.js';

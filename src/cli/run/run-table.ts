@@ -16,7 +16,7 @@ import type { RunResult } from '../../training/result.js';
 import type { RunSettings } from '../../training/settings.js';
 import { howAsked } from '../../operations/asking.js';
 import { formatBytes, formatDuration } from '../quantities.js';
-import { flagText, taskFlags } from '../task-flags.js';
+import { flagText, taskFlags } from '../tasks/task-flags.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
 export function comparisonText({

@@ -14,7 +14,7 @@ import { defineCommand, modelOption } from '../command.js';
 import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
-import { readCount, readSeed } from '../tasks-generate.js';
+import { readCount, readSeed } from '../tasks/generate.js';
 
 function shareText(share: (RightShare & Partial<Interval>) | null): string {
   if (share === null) return 'no answer is known';

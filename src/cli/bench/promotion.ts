@@ -1,0 +1,71 @@
+import { given } from '../../given.js';
+import { findRun } from '../../lookup/runs.js';
+import { interruption, print, printJson, printNote } from '../output.js';
+import { readCount, readSeed } from '../tasks/generate.js';
+import { command } from '../command.js';
+import { number, text } from '../option.js';
+
+export const benchPromotionCommand = command({
+  command: 'promotion',
+  describe:
+    'From training to rollback, stage by stage: train, publish, gate, promote, serve, a regression on purpose, rollback',
+  options: {
+    model: text('path of a GGUF file, an alias, or an hf: URI', 'tiny'),
+    task: text('a task of `tasks list` or a file', 'scheduling'),
+    run: text('a run that has ended, in place of training one'),
+    iterations: number('of the run', 3),
+    rollouts: number('an iteration', 400),
+    problems: number('of the gate, at most', 200),
+    'canary-problems': number('of the canary, at most', 100),
+    requests: number('to the service', 80),
+    threads: number('default: the physical cores'),
+    seed: text('64-bit seed of the run', '42'),
+    out: text('folder: run, registry and promotion.html', 'promotion'),
+  },
+  epilogue:
+    'Exit code 1: the regression was not taken back. A gate that does not accept is followed by a promotion by force, on record.',
+  examples: [
+    ['$0 bench promotion', 'on the embedded model: some minutes'],
+    ['$0 bench promotion --model smollm2-135m --task ladder', 'on a real one'],
+  ],
+  handler: async ({
+    model,
+    task,
+    run,
+    iterations,
+    rollouts,
+    problems,
+    canaryProblems,
+    requests,
+    threads,
+    seed,
+    out,
+    json,
+  }) => {
+    const { benchPromotion } = await import('../../../bench/promotion.js'); // it draws a page
+    const result = await benchPromotion({
+      folder: out,
+      settings: {
+        model: { name: model, ...given({ threads }) },
+        task,
+        seed: String(readSeed(seed)),
+        iterations: readCount('iterations', iterations, 1),
+        sampling: { rollouts: readCount('rollouts', rollouts, 1) },
+        evaluation: { devSize: 10, testSize: 10 },
+      },
+      model,
+      task,
+      problems: readCount('problems', problems, 1),
+      canaryProblems: readCount('canary-problems', canaryProblems, 1),
+      requests: readCount('requests', requests, 2),
+      signal: interruption(),
+      onStage: ({ stage, seconds, said }) =>
+        printNote(`${stage.padEnd(34)}${seconds.toFixed(2).padStart(8)} s  ${said}\n`),
+      ...(run === undefined ? {} : { trained: findRun(run) }),
+      ...given({ threads }),
+    });
+    if (result.inUse !== result.promoted) process.exitCode = 1;
+    if (json) return printJson(result);
+    print(`${result.report}\n`);
+  },
+});

@@ -1,0 +1,50 @@
+import { benchModel } from '../../../bench/models.js';
+import { benchRollout } from '../../../bench/rollout.js';
+import { resolveModel } from '../../engine/model-files.js';
+import { given } from '../../given.js';
+import { print, printJson, printNote } from '../output.js';
+import { command } from '../command.js';
+import { number, text } from '../option.js';
+
+export const benchRolloutCommand = command({
+  command: 'rollout',
+  describe: 'Batched sampling: ours, a bare llama_decode loop, node-llama-cpp',
+  options: {
+    model: text('GGUF file, alias or hf: URI; default: the shape of Qwen2.5-0.5B, made on demand'),
+    prompts: number('prompts', 4),
+    samples: number('answers a prompt', 16),
+    tokens: number('tokens an answer', 64),
+    'prompt-tokens': number('tokens a prompt', 256),
+    rounds: number('interleaved rounds; medians are reported', 3),
+    threads: number('default: the physical cores'),
+    seed: text('64-bit seed of prompts and sampling', '0'),
+  },
+  examples: [['$0 bench rollout --prompts 4 --samples 16 --tokens 64 --json', '']],
+  handler: async (argv) => {
+    const result = await benchRollout({
+      modelPath:
+        argv.model === undefined
+          ? benchModel('qwen2.5-0.5b')
+          : (await resolveModel(argv.model)).path,
+      prompts: argv.prompts,
+      samples: argv.samples,
+      tokens: argv.tokens,
+      promptTokens: argv.promptTokens,
+      rounds: argv.rounds,
+      seed: BigInt(argv.seed),
+      ...given({ threads: argv.threads }),
+      onRound: (round, of, rate) =>
+        printNote(`round ${round}  ${of.padEnd(12)}  ${rate.toFixed(1)} tokens/s\n`),
+    });
+    if (argv.json) {
+      printJson(result);
+      return;
+    }
+    const { ours, bareLoop, nodeLlamaCpp } = result;
+    print(
+      `ours            ${ours.toFixed(1)} tokens/s\n` +
+        `bare loop       ${bareLoop.toFixed(1)} tokens/s  (ours is ${(ours / bareLoop).toFixed(2)} of it)\n` +
+        `node-llama-cpp  ${nodeLlamaCpp.toFixed(1)} tokens/s  (ours is ${(ours / nodeLlamaCpp).toFixed(2)} times it)\n`,
+    );
+  },
+});

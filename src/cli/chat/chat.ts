@@ -1,0 +1,93 @@
+import { given } from '../../given.js';
+import { Conversation } from '../../host/conversation.js';
+import { ModelHost } from '../../host/model-host.js';
+import { nameAdapter, requireServable } from '../../lookup/adapter-reference.js';
+import { chat } from './session.js';
+import { askedBehind, note, noteOtherBase } from '../adapter-notes.js';
+import { asTrained, asTrainedOption } from '../training-prompt.js';
+import { GIVE_A_MODEL, recordedBase } from '../../operations/model-to-load.js';
+import { UsageError } from '../output.js';
+import { Progress } from '../progress.js';
+import { registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { number, text } from '../option.js';
+
+export const chatCommand = command({
+  command: 'chat',
+  describe: 'Talk to a model in the terminal, with or without an adapter',
+  options: {
+    model: text("path of a GGUF file, an alias, or an hf: URI; default: the run's"),
+    adapter: text(
+      'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
+    ),
+    task: asTrainedOption,
+    registry: registryOption,
+    'adapter-scale': number('factor on the adapter', 1),
+    system: text('system message before everything'),
+    'max-tokens': number('tokens a reply; it ends where the context is full', 1024),
+    temperature: number('0 takes the most likely token', 0.8),
+    'top-p': number('1: off; 0: only the most likely token', 1),
+    'min-p': number('0: off', 0),
+    'repeat-penalty': number('1: off', 1),
+    seed: text('64-bit seed; the same lines get the same replies', '0'),
+    threads: number('default: the physical cores'),
+    context: number('tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384'),
+  },
+  examples: [
+    ['$0 chat --model qwen2.5-0.5b', 'a conversation'],
+    ['$0 chat --adapter 3f2a', 'with the adapter of a run, on the model that it was trained on'],
+    ['$0 chat --adapter sql@champion', 'with what is in use for sql'],
+    ['$0 chat --model smollm2-135m --json < questions.txt', 'a line for each line'],
+  ],
+  handler: async (argv) => {
+    const found =
+      argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
+    const name = argv.model ?? (found === null ? undefined : await recordedBase(found));
+    if (name === undefined) throw new UsageError(GIVE_A_MODEL);
+    if (argv.task !== undefined && argv.system !== undefined)
+      throw new UsageError(
+        "--task sets what stood before the run's questions: leave out --system.",
+      );
+    const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
+    if (found !== null && before === undefined && argv.system === undefined)
+      note(askedBehind(found));
+    const loading = new AbortController();
+    const interrupt = (): void => loading.abort();
+    process.once('SIGINT', interrupt);
+    await using host = new ModelHost();
+    const model = await (async () => {
+      using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
+      using opening = new Progress({ label: 'chat', unit: 'bytes' });
+      opening.begin(`loading ${name}`);
+      return await host.load(name, {
+        signal: loading.signal,
+        maxSequences: 1,
+        prefixTokens: argv.context ?? 4096,
+        onDownload: ({ downloadedBytes, totalBytes }) =>
+          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+        ...given({ threads: argv.threads, contextTokens: argv.context }),
+      });
+    })();
+    if (found !== null) await requireServable(found, model);
+    const conversation = new Conversation(model, {
+      maxTokens: argv.maxTokens,
+      whenContextFull: 'stop',
+      sampling: {
+        temperature: argv.temperature,
+        topP: argv.topP,
+        minP: argv.minP,
+        repeatPenalty: argv.repeatPenalty,
+        seed: argv.seed,
+      },
+      adapter: found === null ? null : await model.loadAdapter(found.file),
+      adapterScale: argv.adapterScale,
+      ...given({ before, system: argv.system }),
+    });
+    if (found !== null) await noteOtherBase(found, model);
+    process.off('SIGINT', interrupt);
+    const { stdin: input, stdout: output } = process;
+    const terminal = input.isTTY && output.isTTY && !argv.json;
+    if (!(await chat(conversation, { input, output, terminal, json: argv.json })))
+      process.exitCode = 130;
+  },
+});

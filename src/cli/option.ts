@@ -1,0 +1,69 @@
+/** Options of commands: makers of the common kinds, and those that several commands have. */
+import type { Options } from 'yargs';
+import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { UsageError } from './output.js';
+
+interface Described<Type extends 'string' | 'number'> {
+  readonly type: Type;
+  readonly requiresArg: true;
+  readonly describe: string;
+}
+interface Defaulting<Value> {
+  readonly default: Value;
+}
+type Maker<Type extends 'string' | 'number', Value> = {
+  (describe: string, value: Value): Described<Type> & Defaulting<Value>;
+  (describe: string): Described<Type>;
+};
+
+const maker = <Type extends 'string' | 'number', Value>(type: Type) =>
+  ((describe: string, value?: Value) => ({
+    ...{ type, requiresArg: true, describe },
+    ...(value !== undefined && { default: value }),
+  })) as Maker<Type, Value>;
+
+/** An option with one text. @param value that it has by default */
+export const text = maker<'string', string>('string');
+
+/** An option with one number. @param value that it has by default */
+export const number = maker<'number', number>('number');
+
+/** An option that is on where it is given. */
+export const toggle = (describe: string) =>
+  ({ type: 'boolean', default: false, describe }) as const;
+
+/** An option with a text, which may be repeated. */
+export const texts = (describe: string) => ({
+  ...({ type: 'string', array: true, nargs: 1, describe } as const),
+  default: [] as string[],
+});
+
+/** An argument that has to be given. */
+export const required = (describe: string) =>
+  ({ type: 'string', demandOption: true, describe }) as const;
+
+/** Of the commands that load one model. */
+export const modelOption = text('path of a GGUF file, an alias, or an hf: URI', EMBEDDED_MODEL);
+export const runArgument = required('run folder, or the beginning of a run id in ./runs');
+export const threadsOption = number('default: the physical cores');
+export const fixedThreadsOption = toggle('the results of this many threads, under load too');
+export const matmulOption = {
+  choices: MATMULS,
+  default: 'auto' as const,
+  describe: MATMUL_HELP,
+} satisfies Options;
+
+/** @throws UsageError */
+export function readSeed(seed: string): bigint {
+  if (!/^\d{1,20}$/.test(seed) || BigInt(seed) >= 1n << 64n)
+    throw new UsageError('--seed takes a whole number from 0 to 2^64 - 1');
+  return BigInt(seed);
+}
+
+/** @throws UsageError */
+export function readCount(name: string, value: number, least: number): number {
+  if (!Number.isSafeInteger(value) || value < least)
+    throw new UsageError(`--${name} takes a whole number from ${least}`);
+  return value;
+}

@@ -1,0 +1,86 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { tracesOf } from '../../registry/folder.js';
+import { RUNS } from '../../lookup/runs.js';
+import { hashKey, newKey } from '../../server/keys.js';
+import { startServer } from '../../server/server.js';
+import { openBrowser } from './browser.js';
+import { interruption, printJsonLine, reportFailure, UsageError, write } from '../output.js';
+import { Progress } from '../progress.js';
+import { registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { number, text, toggle, modelOption } from '../option.js';
+
+/** What jobs are run by. */
+
+/**
+ * The page in a server of its own: on this machine alone, with a key that is in the address and
+ * nowhere else.
+ */
+export const uiCommand = command({
+  command: 'ui',
+  describe: 'Runs, rollouts, adapters and jobs in a browser, and a model to try them with',
+  options: {
+    runs: text('folder of the runs', RUNS),
+    model: {
+      ...modelOption,
+      describe:
+        'that answers in the playground and scores tokens: a GGUF file, an alias, or an hf: URI',
+    },
+    registry: registryOption,
+    port: number('0: any that is free', 0),
+    open: {
+      type: 'boolean',
+      default: true,
+      describe: 'open a browser where there is one',
+    },
+    latest: toggle('begin with the run that goes on'),
+  },
+  epilogue:
+    'The address has a key in it: whoever has it may do all that the page can. `serve --runs` has the page too.',
+  examples: [
+    ['$0 ui', 'what is in ./runs'],
+    [
+      '$0 ui --runs ~/experiments --model qwen2.5-0.5b',
+      'another folder, and a model of its own for the playground',
+    ],
+  ],
+  handler: async ({ runs, model, registry: folder, port, open, latest, json }) => {
+    if (!Number.isInteger(port) || port < 0 || port > 65_535)
+      throw new UsageError(`--port: expected 0 to 65535, got ${port}`);
+    const signal = interruption();
+    const key = newKey();
+    const registry = registryOf({ registry: folder });
+    using download = new Progress({ label: `download ${model}`, unit: 'bytes' });
+    const server = await startServer({
+      model,
+      name: path.basename(model, '.gguf'),
+      adapters: [],
+      registry:
+        existsSync(registry.paths.log) || tracesOf(registry.paths) !== null ? registry : undefined,
+      runs,
+      jobs: { runs: path.resolve(runs), models: [], tasks: [], atOnce: 1 },
+      host: '127.0.0.1',
+      port,
+      hosts: [],
+      origins: [],
+      keys: [hashKey('ui', key, ['admin'])],
+      load: {
+        signal,
+        onDownload: ({ downloadedBytes, totalBytes }) =>
+          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      },
+      limits: {},
+      report: (error) => void reportFailure(error, json),
+    });
+    const address = `${server.url}/ui/#token=${key}${latest ? '&/latest' : ''}`;
+    if (json) printJsonLine({ url: server.url, address, key });
+    else await write(`${address}\n`);
+    if (open) openBrowser(address);
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    await server.close(0);
+  },
+});
