@@ -1,5 +1,6 @@
 /** What a person has to know of a model or an adapter before it is asked, said on stderr. */
 import { otherBase, warningsOf } from '../operations/notes.js';
+import { requireServable, type NamedAdapter } from '../lookup/adapter-reference.js';
 import type { FoundAdapter } from '../lookup/adapters.js';
 import { label } from '../text/hostile-text.js';
 import { visible } from '../visible-text.js';
@@ -34,6 +35,24 @@ export const note = (text: string | null): void => {
 
 export const noteOtherBase = async (...of: Parameters<typeof otherBase>): Promise<void> =>
   note(await otherBase(...of));
+
+/**
+ * Loads an adapter on a model, and says what a person has to know of both; null: there is none.
+ * @throws as requireServable and loadAdapter
+ */
+export async function adapterOn<Loaded>(
+  model: Parameters<typeof requireServable>[1] &
+    Parameters<typeof warningsOf>[0] &
+    Parameters<typeof otherBase>[1] & { loadAdapter(file: string): Promise<Loaded> },
+  found: NamedAdapter | null,
+): Promise<Loaded | null> {
+  noteWarnings(model);
+  if (found === null) return null;
+  await requireServable(found, model);
+  const adapter = await model.loadAdapter(found.file);
+  await noteOtherBase(found, model);
+  return adapter;
+}
 
 export const noteWarnings = (model: Parameters<typeof warningsOf>[0]): void =>
   warningsOf(model).forEach(note);

@@ -5,9 +5,9 @@ import { readJson, readLines, readText } from '../files.js';
 import { given } from '../given.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
-import { nameAdapter, requireServable } from '../lookup/adapter-reference.js';
+import { nameAdapter } from '../lookup/adapter-reference.js';
 import { visible } from '../visible-text.js';
-import { askedBehind, note, noteOtherBase, noteWarnings } from './adapter-notes.js';
+import { adapterOn, askedBehind, note } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './training-prompt.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { modelToLoad } from '../operations/model-to-load.js';
@@ -15,7 +15,17 @@ import { Progress } from './progress.js';
 import { interruption, jsonText, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { command } from './command.js';
-import { number, text, texts, toggle } from './option.js';
+import {
+  adapterOption,
+  fixedThreadsOption,
+  number,
+  samplingOf,
+  samplingOptions,
+  text,
+  texts,
+  threadsOption,
+  toggle,
+} from './option.js';
 
 export const generateCommand = command({
   command: 'generate',
@@ -31,33 +41,28 @@ export const generateCommand = command({
       nargs: 1,
       describe: 'a user message, or with --raw a text; may be repeated',
     },
-    prompts: {
-      ...text(
-        'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
-      ),
-      nargs: 1,
-    },
+    prompts: text(
+      'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
+    ),
     raw: toggle('continue each prompt as it stands, without chat template'),
     system: text('system message before every prompt'),
     samples: number('answers a prompt', 1),
     'max-tokens': number('tokens an answer', 256),
-    temperature: number('0 takes the most likely token', 0.8),
+    ...samplingOptions,
     'top-k': number('0: off', 0),
-    'top-p': number('1: off; 0: only the most likely token', 1),
-    'min-p': number('0: off', 0),
-    'repeat-penalty': number('1: off', 1),
     seed: text('64-bit seed; the same request gives the same answers', '0'),
     stop: texts('text that ends an answer; may be repeated'),
-    grammar: text('file with a GBNF grammar that every answer follows'),
+    grammar: {
+      ...text('file with a GBNF grammar that every answer follows'),
+      conflicts: 'json-schema',
+    },
     'json-schema': text('file with a JSON Schema that every answer follows'),
-    adapter: text(
-      'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
-    ),
+    adapter: adapterOption,
     task: asTrainedOption,
     registry: registryOption,
     'adapter-scale': number('factor on the adapter', 1),
-    threads: number('default: the physical cores'),
-    'fixed-threads': toggle('the results of this many threads, under load too'),
+    threads: threadsOption,
+    'fixed-threads': fixedThreadsOption,
     context: number('tokens of KV cache over all running answers'),
     stream: toggle('one answer to one prompt, as it is sampled; with --json a line a token'),
   },
@@ -85,108 +90,101 @@ export const generateCommand = command({
     ],
   ],
   handler: async (argv) => {
-    if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
-      throw new UsageError('Give either --prompt or --prompts.');
-    }
-    if (!/^\d{1,20}$/.test(argv.seed))
-      throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
-    const { system, raw } = argv;
-    if (raw && system !== undefined)
-      throw new UsageError('--raw continues a prompt as it stands: leave out --system.');
-    if (argv.task !== undefined && (raw || system !== undefined))
-      throw new UsageError(
-        "--task sets what stood before the run's questions: leave out --raw and --system.",
-      );
-    if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
-      throw new UsageError('--stream takes one --prompt and one sample.');
+    requireSense(argv);
+    const { system, raw, json, prompt: typed = [], samples, adapterScale } = argv;
     const found =
       argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
-    const named = await modelToLoad(argv.model, found);
+    const name = await modelToLoad(argv.model, found);
     const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
-    if (
-      found !== null &&
-      before === undefined &&
-      argv.system === undefined &&
-      argv.prompt !== undefined
-    )
+    if (found !== null && before === undefined && system === undefined && argv.prompt !== undefined)
       note(askedBehind(found));
-    const prompts =
-      argv.prompts === undefined
-        ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw, before }))
-        : readPrompts(readLines(argv.prompts), { system, raw, before });
-    const form = {
-      ...(argv.grammar === undefined ? {} : { grammar: readText(argv.grammar) }),
-      ...(argv.jsonSchema === undefined ? {} : { jsonSchema: readJson(argv.jsonSchema) as object }),
-    };
+    const asking = { system, raw, before };
     const signal = interruption();
-    using download = new Progress({ label: `download ${named}`, unit: 'bytes' });
+    using download = Progress.ofDownload(name);
     using progress = new Progress({ label: 'generating', unit: 'tokens' });
     const loading: LoadModelOptions = {
       signal,
-      onDownload: ({ downloadedBytes, totalBytes }) =>
-        download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      onDownload: download.onDownload,
       fixedThreads: argv.fixedThreads,
       ...given({ threads: argv.threads, contextTokens: argv.context }),
     };
     const reply = {
-      sampling: {
-        temperature: argv.temperature,
-        topK: argv.topK,
-        topP: argv.topP,
-        minP: argv.minP,
-        repeatPenalty: argv.repeatPenalty,
-        seed: argv.seed,
-      },
+      sampling: { ...samplingOf(argv), topK: argv.topK },
       maxTokens: argv.maxTokens,
       stop: argv.stop,
-      ...form,
-      adapterScale: argv.adapterScale,
-      signal,
+      ...(argv.grammar !== undefined && { grammar: readText(argv.grammar) }),
+      ...(argv.jsonSchema !== undefined && { jsonSchema: readJson(argv.jsonSchema) as object }),
+      ...{ adapterScale, signal },
     };
     if (argv.stream) {
-      const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw, before }));
       await using host = new ModelHost();
-      const model = await host.load(named, { ...loading, maxSequences: 1 });
-      noteWarnings(model);
-      if (found !== null) await requireServable(found, model);
-      const adapter = found === null ? null : await model.loadAdapter(found.file);
-      if (found !== null) await noteOtherBase(found, model);
+      const model = await host.load(name, { ...loading, maxSequences: 1 });
+      const adapter = await adapterOn(model, found);
+      const prompt = promptOf(typed[0]!, asking) as HostRequest;
       return await streamAnswer(
-        model.stream({ ...(prompt as HostRequest), ...reply, adapter, deterministic: true }),
-        argv.json,
+        model.stream({ ...prompt, ...reply, adapter, deterministic: true }),
+        json,
       );
     }
+    const prompts =
+      argv.prompts === undefined
+        ? typed.map((one) => promptOf(one, asking))
+        : readPrompts(readLines(argv.prompts), asking);
     progress.begin('loading the model');
-    const model = await loadModel(named, loading);
-    try {
-      noteWarnings(model);
-      if (found !== null) await requireServable(found, model);
-      const adapter = found === null ? null : await model.loadAdapter(found.file);
-      if (found !== null) await noteOtherBase(found, model);
-      const readable = !argv.json && process.stdout.isTTY;
-      const rollouts = generateEach(model, {
-        prompts,
-        samples: argv.samples,
-        ...reply,
-        adapter,
-        onProgress: ({ sampledTokens, finished, live }) => {
-          progress.update(sampledTokens, { note: `${finished} answers, ${live} running` });
-        },
-      });
-      for await (const rollout of rollouts) {
-        progress.clear();
-        await write(
-          readable
-            ? readableText(rollout, argv.prompt?.length === 1 && argv.samples === 1)
-            : `${jsonText(jsonOf(rollout))}\n`,
-        );
-      }
-      progress.finish();
-    } finally {
-      await model.dispose();
+    await using model = await loadModel(name, loading);
+    const adapter = await adapterOn(model, found);
+    const rollouts = generateEach(model, {
+      ...{ prompts, samples, adapter, ...reply },
+      onProgress: ({ sampledTokens, finished, live }) => {
+        progress.update(sampledTokens, { note: `${finished} answers, ${live} running` });
+      },
+    });
+    const isReadable = !json && process.stdout.isTTY;
+    for await (const rollout of rollouts) {
+      progress.clear();
+      await write(
+        isReadable
+          ? readableText(rollout, typed.length === 1 && samples === 1)
+          : `${jsonText(jsonOf(rollout))}\n`,
+      );
     }
+    progress.finish();
   },
 });
+
+/** @throws UsageError where options exclude each other */
+function requireSense({
+  prompt,
+  prompts,
+  seed,
+  raw,
+  system,
+  task,
+  stream,
+  samples,
+}: {
+  readonly prompt: readonly string[] | undefined;
+  readonly prompts: string | undefined;
+  readonly seed: string;
+  readonly raw: boolean;
+  readonly system: string | undefined;
+  readonly task: string | undefined;
+  readonly stream: boolean;
+  readonly samples: number;
+}): void {
+  if ((prompt === undefined) === (prompts === undefined))
+    throw new UsageError('Give either --prompt or --prompts.');
+  if (!/^\d{1,20}$/.test(seed))
+    throw new UsageError(`--seed: expected a whole number of 0 or more, got ${seed}`);
+  if (raw && system !== undefined)
+    throw new UsageError('--raw continues a prompt as it stands: leave out --system.');
+  if (task !== undefined && (raw || system !== undefined))
+    throw new UsageError(
+      "--task sets what stood before the run's questions: leave out --raw and --system.",
+    );
+  if (stream && (prompt?.length !== 1 || samples !== 1))
+    throw new UsageError('--stream takes one --prompt and one sample.');
+}
 
 /** What is sampled as it comes: its text, or a line of JSON a token and one of the reply. */
 async function streamAnswer(

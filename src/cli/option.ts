@@ -45,6 +45,16 @@ export const required = (describe: string) =>
 
 /** Of the commands that load one model. */
 export const modelOption = text('path of a GGUF file, an alias, or an hf: URI', EMBEDDED_MODEL);
+export const baseModelOption = required(
+  'the base model: path of a GGUF file, or an alias or URI that is in the cache',
+);
+export const adapterOption = text(
+  'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
+);
+/** An adapter in any form. */
+export const adapterArgument = required(
+  "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
+);
 export const runArgument = required('run folder, or the beginning of a run id in ./runs');
 export const threadsOption = number('default: the physical cores');
 export const fixedThreadsOption = toggle('the results of this many threads, under load too');
@@ -53,6 +63,33 @@ export const matmulOption = {
   default: 'auto' as const,
   describe: MATMUL_HELP,
 } satisfies Options;
+
+export const contextOption = number(
+  'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384',
+);
+
+/** How the next token is drawn. */
+export const samplingOptions = {
+  temperature: number('0 takes the most likely token', 0.8),
+  'top-p': number('1: off; 0: only the most likely token', 1),
+  'min-p': number('0: off', 0),
+  'repeat-penalty': number('1: off', 1),
+};
+
+/** What they state, with the seed. */
+export const samplingOf = ({
+  temperature,
+  topP,
+  minP,
+  repeatPenalty,
+  seed,
+}: {
+  readonly temperature: number;
+  readonly topP: number;
+  readonly minP: number;
+  readonly repeatPenalty: number;
+  readonly seed: string;
+}) => ({ temperature, topP, minP, repeatPenalty, seed });
 
 /** @throws UsageError */
 export function readSeed(seed: string): bigint {

@@ -76,6 +76,11 @@ export function interruption(): AbortSignal {
   return controller.signal;
 }
 
+/** Resolves when the signal is aborted, and at once where it was. */
+export async function end(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
+}
+
 /**
  * An interruption in a command's own words: what is kept, and how to go on. Any other error is left
  * as it is.

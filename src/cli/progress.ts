@@ -1,3 +1,4 @@
+import type { DownloadProgress } from '../engine/download.js';
 import { visible } from '../visible-text.js';
 import { columnsOf } from '../text/terminal-style.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
@@ -63,6 +64,14 @@ export class Progress {
     this.#start = this.#now();
     this.#lastShown = this.#redraws ? -Infinity : this.#start;
   }
+
+  /** Of a model that is fetched where it is not there yet. */
+  static ofDownload(model: string): Progress {
+    return new Progress({ label: `download ${model}`, unit: 'bytes' });
+  }
+
+  readonly onDownload = ({ downloadedBytes, totalBytes }: DownloadProgress): void =>
+    this.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes });
 
   /** On a terminal, shows at once what is going on, before there is an amount. */
   begin(note: string): void {

@@ -2,28 +2,26 @@
 import { given } from '../given.js';
 import { requireAlias } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
+import { text, toggle } from './option.js';
 import { UsageError } from './output.js';
 
 export const registryOption = {
-  type: 'string',
-  requiresArg: true,
-  describe: 'folder of the registry',
+  ...text('folder of the registry'),
   defaultDescription: '$ISOPRO_HOME/registry',
-} as const;
+};
 
 /** Of the commands that write. */
-export const clockOption = {
-  type: 'boolean',
-  default: false,
-  describe: 'write although the clock lies behind the last event',
-} as const;
+export const clockOption = toggle('write although the clock lies behind the last event');
 
-export const aliasOption = {
-  type: 'string',
-  requiresArg: true,
-  describe:
-    'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
-} as const;
+export const aliasOption = text(
+  'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
+);
+
+/** The public key that signatures are checked with. */
+export const witnessKeyOption = {
+  ...text("the witness's public key"),
+  defaultDescription: "this machine's own",
+};
 
 export interface RegistryFlags {
   readonly registry?: string | undefined;

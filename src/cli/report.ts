@@ -6,12 +6,12 @@ import { findRun } from '../lookup/runs.js';
 import { interruption, print, printJson } from './output.js';
 import { formatBytes } from './quantities.js';
 import { command } from './command.js';
-import { required, text } from './option.js';
+import { runArgument, text } from './option.js';
 
 export const reportCommand = command({
   command: 'report <run>',
   describe: 'Write report.html of a run: one file that opens offline',
-  positionals: { run: required('run folder, or the beginning of a run id in ./runs') },
+  positionals: { run: runArgument },
   options: { out: text('file to write; default: report.html in the run folder') },
   examples: [['$0 report runs/3f2a', 'also of a run that has not ended']],
   handler: async ({ run: target, out, json }) => {

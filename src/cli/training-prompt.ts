@@ -6,15 +6,13 @@ import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { openRunTask } from '../judge/held-out.js';
 import type { FoundAdapter } from '../lookup/adapters.js';
+import { text } from './option.js';
 import { UsageError } from './output.js';
 import { taskHere } from './tasks/task-flags.js';
 
-export const asTrainedOption = {
-  type: 'string',
-  requiresArg: true,
-  describe:
-    "the task of the adapter's run: what stood before every question there, such as solved examples, stands before each prompt",
-} as const;
+export const asTrainedOption = text(
+  "the task of the adapter's run: what stood before every question there, such as solved examples, stands before each prompt",
+);
 
 /**
  * The messages before a question of the first tier that is trained on.
@@ -33,9 +31,7 @@ export async function asTrained(
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `what stood before the run's questions cannot be made again: ${opened.reason}`,
-      {
-        remedy: 'Give what the run had as --task.',
-      },
+      { remedy: 'Give what the run had as --task.' },
     );
   await using task = opened.task;
   const { style } = start.evaluation;

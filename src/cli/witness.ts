@@ -1,4 +1,3 @@
-import type { CommandModule } from 'yargs';
 import { runWitness } from '../log/witness-server.js';
 import { openWitnessKey, publicKeyFile } from '../log/witness-key.js';
 import { formatTrustedKey } from '../log/trusted-key.js';

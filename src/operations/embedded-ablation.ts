@@ -40,13 +40,7 @@ export async function ablateEmbedded(
   await using model = await openModel(settings, signal);
   const { problems: dev } = await evaluationSet(task, 'dev', settings.evaluation.devSize);
   const { problems: test } = await evaluationSet(task, 'test', settings.evaluation.testSize);
-  const asking = {
-    model,
-    task,
-    settings,
-    adapter: null,
-    ...given({ signal }),
-  };
+  const asking = { model, task, settings, adapter: null, ...given({ signal }) };
   const after: EmbeddedAblation['after'][number][] = [];
   for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!
     .runs) {

@@ -180,10 +180,7 @@ const openedWith = (asked: EvaluateRequest): OpenTaskOptions =>
   );
 
 const told = ({ tell }: Context, done: number, total: number, note = ''): void =>
-  tell({
-    type: 'progress',
-    data: { stage: 'evaluating', done, total, unit: 'answers', note },
-  });
+  tell({ type: 'progress', data: { stage: 'evaluating', done, total, unit: 'answers', note } });
 
 interface Evaluated {
   readonly task: OpenTask;

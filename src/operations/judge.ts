@@ -106,9 +106,7 @@ export const judge = operation({
       [isTruthRun, isBeliefGuards, isRunFolder].some((is) => is(found)) ||
       existsSync(runPaths(found).log);
     const folder = isRun ? found : findRun(run); // which says that there is none
-    const trust = {
-      ...given({ keyFile: key, headFiles: head }),
-    };
+    const trust = { ...given({ keyFile: key, headFiles: head }) };
     if (isTruthRun(folder) || isBeliefGuards(folder)) {
       refuseKeyInside(folder, key);
       const request = { folder, ...trust, signal };

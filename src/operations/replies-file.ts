@@ -70,7 +70,4 @@ const countsOf = ({
   promptTokens = promptIds?.length,
   tokenIds,
   tokens = tokenIds?.length,
-}: Omit<Reply, 'finish'>) => ({
-  promptTokens,
-  tokens,
-});
+}: Omit<Reply, 'finish'>) => ({ promptTokens, tokens });

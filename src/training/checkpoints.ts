@@ -143,9 +143,7 @@ export async function writeCheckpoint(
     throw new IsoproError(
       'WRITE_FAILED',
       `the checkpoint ${path.join(folder, name)} could not be written: ${(cause as Error).message}`,
-      {
-        cause,
-      },
+      { cause },
     );
   }
 }

@@ -141,14 +141,7 @@ export async function planRun(
     onTooLong: (sentence) => warnings.push(sentence),
   });
   const plan = inTurn(
-    await planRollouts({
-      task,
-      runSeed,
-      iteration: 0,
-      counts,
-      samples,
-      excluded: undrawn,
-    }),
+    await planRollouts({ task, runSeed, iteration: 0, counts, samples, excluded: undrawn }),
   );
   refuseEmptyPlan(plan, { task, model, undrawn });
 

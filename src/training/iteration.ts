@@ -153,11 +153,7 @@ export async function runIteration(
 
 /** The state of the trainer's adapter. */
 const stateRecord = (iteration: number, digest: string, learner: Learner): NewRunRecord =>
-  adapterStateRecord({
-    iteration,
-    digest,
-    targets: adapterTargets(learner.trainer.info.targets),
-  });
+  adapterStateRecord({ iteration, digest, targets: adapterTargets(learner.trainer.info.targets) });
 
 /**
  * Logs the rollouts with what training takes of them.
@@ -203,10 +199,7 @@ async function passGate(
   learner: Learner,
   saved: Awaited<ReturnType<Learner['save']>>,
   { dev, iteration }: { readonly dev: SetEvaluation; readonly iteration: number },
-): Promise<{
-  readonly snapshot: Uint8Array;
-  readonly gate: NonNullable<IterationReport['gate']>;
-}> {
+): Promise<{ readonly snapshot: Uint8Array; readonly gate: NonNullable<IterationReport['gate']> }> {
   const { best } = state;
   const change = pairedChange(best.verdicts, dev.verdicts);
   const { gained, lost, difference, p } = change;

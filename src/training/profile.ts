@@ -28,9 +28,7 @@ export async function withProfile(
   const { profile, model } = resolveSettings(given);
   if ((given.profile ?? 'auto') !== 'auto' || model.name === EMBEDDED_MODEL)
     return { ...given, profile };
-  const file = await resolveModel(model.name, {
-    ...stated({ signal, onProgress }),
-  });
+  const file = await resolveModel(model.name, { ...stated({ signal, onProgress }) });
   return { ...given, profile: (await isSmall(file.path)) ? 'small' : 'downloaded' };
 }
 

@@ -122,13 +122,7 @@ export class TeacherModel implements Teacher {
       localBackend(this.#model),
       this.#task,
       dev.problems,
-      {
-        adapter: null,
-        style,
-        maxTokens,
-        maxSequences: model.maxSequences,
-        ...given({ signal }),
-      },
+      { adapter: null, style, maxTokens, maxSequences: model.maxSequences, ...given({ signal }) },
     );
     await this.#model.releaseContext();
     log.append([

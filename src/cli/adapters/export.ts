@@ -5,21 +5,16 @@ import { nameAdapter, requireBase } from '../../lookup/adapter-reference.js';
 import { print, printJson, UsageError } from '../output.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { command } from '../command.js';
-import { required, text } from '../option.js';
+import { adapterArgument, baseModelOption, required, text } from '../option.js';
 
 export const adaptersExportCommand = command({
   command: 'export <adapter>',
   describe: 'Convert an adapter: GGUF for llama.cpp, PEFT for Python',
   positionals: {
-    adapter: required(
-      "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
-    ),
+    adapter: adapterArgument,
   },
   options: {
-    model: {
-      ...text('the base model: path of a GGUF file, or an alias or URI that is in the cache'),
-      demandOption: true,
-    },
+    model: baseModelOption,
     format: {
       choices: ADAPTER_FORMATS,
       default: 'peft' as const,
@@ -27,10 +22,9 @@ export const adaptersExportCommand = command({
         'gguf: a file; peft: a folder with adapter_model.safetensors and adapter_config.json',
     },
     peft: { type: 'boolean', describe: 'the same as --format peft' },
-    out: {
-      ...text('the file or folder to write; an older one is replaced when the new one is complete'),
-      demandOption: true,
-    },
+    out: required(
+      'the file or folder to write; an older one is replaced when the new one is complete',
+    ),
     'base-model': text('base_model_name_or_path for PEFT, e.g. Qwen/Qwen2.5-3B-Instruct'),
     registry: registryOption,
   },

@@ -19,6 +19,7 @@ import {
   aliasOption,
   registryOf,
   registryOption,
+  witnessKeyOption,
   timeOf,
   timeText,
 } from '../registry-flags.js';
@@ -34,7 +35,7 @@ export const adaptersHistoryCommand = command({
     at: text('what was in use then: 2026-11-22 (0:00 UTC), 2026-11-22T14:30Z, now'),
     proof: text('write the proof of --at into this file'),
     check: text('check such a file; no registry is needed'),
-    key: { ...text("the witness's public key"), defaultDescription: "this machine's own" },
+    key: witnessKeyOption,
     registry: registryOption,
   },
   epilogue:

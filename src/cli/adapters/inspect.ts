@@ -4,7 +4,7 @@ import { registryOf, registryOption } from '../registry-flags.js';
 import { print, printJson } from '../output.js';
 import { formatNumber } from '../quantities.js';
 import { command } from '../command.js';
-import { required, toggle } from '../option.js';
+import { adapterArgument, toggle } from '../option.js';
 
 type Module = AdapterInspection['modules'][number];
 
@@ -48,11 +48,7 @@ function printTable(head: readonly string[], rows: readonly (readonly string[])[
 export const adaptersInspectCommand = command({
   command: 'inspect <adapter>',
   describe: 'Modules, ranks, alpha, norms, hash and base of an adapter',
-  positionals: {
-    adapter: required(
-      "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
-    ),
-  },
+  positionals: { adapter: adapterArgument },
   options: {
     registry: registryOption,
     modules: toggle('a line for every module instead of one for each kind'),

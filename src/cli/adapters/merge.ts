@@ -7,26 +7,15 @@ import { Progress } from '../progress.js';
 import { formatBytes } from '../quantities.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { command } from '../command.js';
-import { text } from '../option.js';
+import { adapterArgument, baseModelOption, required } from '../option.js';
 
 export const adaptersMergeCommand = command({
   command: 'merge',
   describe: 'Write a model with an adapter merged into its weights',
   options: {
-    model: {
-      ...text('the base model: path of a GGUF file, or an alias or URI that is in the cache'),
-      demandOption: true,
-    },
-    adapter: {
-      ...text(
-        "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
-      ),
-      demandOption: true,
-    },
-    out: {
-      ...text('the GGUF to write; an older file is replaced when the new one is complete'),
-      demandOption: true,
-    },
+    model: baseModelOption,
+    adapter: adapterArgument,
+    out: required('the GGUF to write; an older file is replaced when the new one is complete'),
     type: {
       choices: MODEL_TYPES,
       default: 'f16' as const,

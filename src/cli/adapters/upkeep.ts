@@ -7,9 +7,9 @@ import {
 } from '../../registry/upkeep.js';
 import { print, printJson } from '../output.js';
 import { formatBytes } from '../quantities.js';
-import { clockOption, registryOf, registryOption } from '../registry-flags.js';
+import { clockOption, registryOf, registryOption, witnessKeyOption } from '../registry-flags.js';
 import { command } from '../command.js';
-import { text, toggle } from '../option.js';
+import { toggle } from '../option.js';
 
 const lines = (defects: readonly Defect[]): string =>
   defects
@@ -23,7 +23,7 @@ export const adaptersValidateCommand = command({
   command: 'validate',
   describe: 'Check everything: the signed log, the bytes, and every gate again from its trials',
   options: {
-    key: { ...text("the witness's public key"), defaultDescription: "this machine's own" },
+    key: witnessKeyOption,
     registry: registryOption,
   },
   epilogue:

@@ -95,10 +95,7 @@ export const adaptersUseCommand = command({
       force,
       ...(before === null ? {} : { before }),
     };
-    const prepared = await prepareAdapter({
-      ...request,
-      ...given({ modelSha256 }),
-    });
+    const prepared = await prepareAdapter({ ...request, ...given({ modelSha256 }) });
     if (modelSha256 === undefined) await noteOtherBase(found, { path, hash: () => hashFile(path) });
     if (json) return printJson({ for: program, model: path, ...prepared, before });
     const { files, commands, note } = prepared;

@@ -1,4 +1,3 @@
-import type { CommandModule } from 'yargs';
 import { benchGateCommand } from './gate.js';
 import { benchInstallCommand } from './install.js';
 import { benchKernelsCommand } from './kernels.js';
@@ -12,23 +11,20 @@ import { benchTruthCommand } from './truth.js';
 import { benchVerifyCommand } from './verify.js';
 import { commandGroup } from '../command.js';
 
-/** Every benchmark, in the order of --help. Each is a file of its own beside this one. */
-const BENCHES: CommandModule[] = [
-  benchRolloutCommand,
-  benchLoopCommand,
-  benchServeCommand,
-  benchKernelsCommand,
-  benchTrainCommand,
-  benchLogCommand as CommandModule,
-  benchVerifyCommand,
-  benchTruthCommand as CommandModule,
-  benchGateCommand as CommandModule,
-  benchPromotionCommand as CommandModule,
-  benchInstallCommand,
-];
-
 export const benchCommand = commandGroup({
   command: 'bench',
   describe: 'Measure this machine',
-  commands: BENCHES,
+  commands: [
+    benchRolloutCommand,
+    benchLoopCommand,
+    benchServeCommand,
+    benchKernelsCommand,
+    benchTrainCommand,
+    benchLogCommand,
+    benchVerifyCommand,
+    benchTruthCommand,
+    benchGateCommand,
+    benchPromotionCommand,
+    benchInstallCommand,
+  ],
 });

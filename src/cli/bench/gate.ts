@@ -1,8 +1,7 @@
 import { benchGate, SCENARIOS } from '../../../bench/gate.js';
 import { print, printJson, UsageError } from '../output.js';
-import { readSeed } from '../tasks/generate.js';
+import { number, readSeed, text } from '../option.js';
 import { command } from '../command.js';
-import { number, text } from '../option.js';
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`.padStart(9);
 

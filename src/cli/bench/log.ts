@@ -1,4 +1,3 @@
-import type { CommandModule } from 'yargs';
 import { benchLog } from '../../../bench/log.js';
 import { print, printJson, UsageError } from '../output.js';
 import { formatBytes } from '../quantities.js';

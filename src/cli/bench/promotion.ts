@@ -1,9 +1,8 @@
 import { given } from '../../given.js';
 import { findRun } from '../../lookup/runs.js';
 import { interruption, print, printJson, printNote } from '../output.js';
-import { readCount, readSeed } from '../tasks/generate.js';
+import { number, readCount, readSeed, text, threadsOption } from '../option.js';
 import { command } from '../command.js';
-import { number, text } from '../option.js';
 
 export const benchPromotionCommand = command({
   command: 'promotion',
@@ -18,7 +17,7 @@ export const benchPromotionCommand = command({
     problems: number('of the gate, at most', 200),
     'canary-problems': number('of the canary, at most', 100),
     requests: number('to the service', 80),
-    threads: number('default: the physical cores'),
+    threads: threadsOption,
     seed: text('64-bit seed of the run', '42'),
     out: text('folder: run, registry and promotion.html', 'promotion'),
   },

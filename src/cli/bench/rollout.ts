@@ -4,7 +4,7 @@ import { resolveModel } from '../../engine/model-files.js';
 import { given } from '../../given.js';
 import { print, printJson, printNote } from '../output.js';
 import { command } from '../command.js';
-import { number, text } from '../option.js';
+import { number, text, threadsOption } from '../option.js';
 
 export const benchRolloutCommand = command({
   command: 'rollout',
@@ -16,7 +16,7 @@ export const benchRolloutCommand = command({
     tokens: number('tokens an answer', 64),
     'prompt-tokens': number('tokens a prompt', 256),
     rounds: number('interleaved rounds; medians are reported', 3),
-    threads: number('default: the physical cores'),
+    threads: threadsOption,
     seed: text('64-bit seed of prompts and sampling', '0'),
   },
   examples: [['$0 bench rollout --prompts 4 --samples 16 --tokens 64 --json', '']],

@@ -5,7 +5,7 @@ import { resolveModel } from '../../engine/model-files.js';
 import { given as stated } from '../../given.js';
 import { print, printJson, printNote, UsageError } from '../output.js';
 import { command } from '../command.js';
-import { number, text } from '../option.js';
+import { number, text, threadsOption } from '../option.js';
 
 export const benchServeCommand = command({
   command: 'serve',
@@ -19,7 +19,7 @@ export const benchServeCommand = command({
     'prompt-tokens': number('tokens a prompt', 256),
     rounds: number('interleaved rounds; medians are reported', 3),
     'adapter-clients': number('clients that share four adapters; 0: not measured', 8),
-    threads: number('default: the physical cores'),
+    threads: threadsOption,
     matmul: { choices: MATMULS, default: 'auto' as const, describe: 'as serve has it' },
     silence: number('seconds without a word after which a server is given up', 120),
     peer: {

@@ -27,9 +27,12 @@ export const benchTrainCommand = command({
     torch: text(
       'a Python with PyTorch, whose step in f32 is measured beside (bench/peer; from the repository only)',
     ),
-    group: number(
-      'instead: a step on so many replies to one prompt, which they share and do not share by turns',
-    ),
+    group: {
+      ...number(
+        'instead: a step on so many replies to one prompt, which they share and do not share by turns',
+      ),
+      conflicts: 'torch',
+    },
     'prompt-tokens': number('with --group: tokens of the prompt', 300),
     'reply-tokens': number('with --group: tokens of a reply', 100),
     'trainer-memory': number(

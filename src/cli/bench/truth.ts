@@ -1,10 +1,8 @@
 import { benchTruth } from '../../../bench/truth.js';
-import { MATMUL_HELP, MATMULS } from '../../engine/addon.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { interruption, print, printJson, printNote } from '../output.js';
-import { readCount, readSeed } from '../tasks/generate.js';
+import { matmulOption, number, readCount, readSeed, text, threadsOption } from '../option.js';
 import { command } from '../command.js';
-import { number, text } from '../option.js';
 
 export const benchTruthCommand = command({
   command: 'truth',
@@ -15,12 +13,8 @@ export const benchTruthCommand = command({
     problems: number('claims about sums', 200),
     tokens: number('tokens of each reasoning', 128),
     readouts: number('of each reasoning: before its first step, and after each', 6),
-    threads: number('default: the physical cores'),
-    matmul: {
-      choices: MATMULS,
-      default: 'auto' as const,
-      describe: MATMUL_HELP,
-    },
+    threads: threadsOption,
+    matmul: matmulOption,
     seed: text('64-bit seed of problems and sampling', '0'),
   },
   examples: [['$0 bench truth --json', 'figures for a program']],

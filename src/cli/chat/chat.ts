@@ -1,37 +1,40 @@
 import { given } from '../../given.js';
 import { Conversation } from '../../host/conversation.js';
 import { ModelHost } from '../../host/model-host.js';
-import { nameAdapter, requireServable } from '../../lookup/adapter-reference.js';
+import { nameAdapter } from '../../lookup/adapter-reference.js';
 import { chat } from './session.js';
-import { askedBehind, note, noteOtherBase } from '../adapter-notes.js';
+import { adapterOn, askedBehind, note } from '../adapter-notes.js';
 import { asTrained, asTrainedOption } from '../training-prompt.js';
 import { GIVE_A_MODEL, recordedBase } from '../../operations/model-to-load.js';
 import { UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { command } from '../command.js';
-import { number, text } from '../option.js';
+import {
+  adapterOption,
+  contextOption,
+  number,
+  samplingOf,
+  samplingOptions,
+  text,
+  threadsOption,
+} from '../option.js';
 
 export const chatCommand = command({
   command: 'chat',
   describe: 'Talk to a model in the terminal, with or without an adapter',
   options: {
     model: text("path of a GGUF file, an alias, or an hf: URI; default: the run's"),
-    adapter: text(
-      'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
-    ),
+    adapter: adapterOption,
     task: asTrainedOption,
     registry: registryOption,
     'adapter-scale': number('factor on the adapter', 1),
     system: text('system message before everything'),
     'max-tokens': number('tokens a reply; it ends where the context is full', 1024),
-    temperature: number('0 takes the most likely token', 0.8),
-    'top-p': number('1: off; 0: only the most likely token', 1),
-    'min-p': number('0: off', 0),
-    'repeat-penalty': number('1: off', 1),
+    ...samplingOptions,
     seed: text('64-bit seed; the same lines get the same replies', '0'),
-    threads: number('default: the physical cores'),
-    context: number('tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384'),
+    threads: threadsOption,
+    context: contextOption,
   },
   examples: [
     ['$0 chat --model qwen2.5-0.5b', 'a conversation'],
@@ -56,34 +59,26 @@ export const chatCommand = command({
     process.once('SIGINT', interrupt);
     await using host = new ModelHost();
     const model = await (async () => {
-      using download = new Progress({ label: `download ${name}`, unit: 'bytes' });
+      using download = Progress.ofDownload(name);
       using opening = new Progress({ label: 'chat', unit: 'bytes' });
       opening.begin(`loading ${name}`);
       return await host.load(name, {
         signal: loading.signal,
         maxSequences: 1,
         prefixTokens: argv.context ?? 4096,
-        onDownload: ({ downloadedBytes, totalBytes }) =>
-          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+        onDownload: download.onDownload,
         ...given({ threads: argv.threads, contextTokens: argv.context }),
       });
     })();
-    if (found !== null) await requireServable(found, model);
+    const adapter = await adapterOn(model, found);
     const conversation = new Conversation(model, {
       maxTokens: argv.maxTokens,
       whenContextFull: 'stop',
-      sampling: {
-        temperature: argv.temperature,
-        topP: argv.topP,
-        minP: argv.minP,
-        repeatPenalty: argv.repeatPenalty,
-        seed: argv.seed,
-      },
-      adapter: found === null ? null : await model.loadAdapter(found.file),
+      sampling: samplingOf(argv),
+      adapter,
       adapterScale: argv.adapterScale,
       ...given({ before, system: argv.system }),
     });
-    if (found !== null) await noteOtherBase(found, model);
     process.off('SIGINT', interrupt);
     const { stdin: input, stdout: output } = process;
     const terminal = input.isTTY && output.isTTY && !argv.json;

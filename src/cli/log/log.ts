@@ -1,5 +1,4 @@
 import path from 'node:path';
-import type { Argv, CommandModule } from 'yargs';
 import { given } from '../../given.js';
 import { verifyRun } from '../../log/local-trust.js';
 import { encodePayload } from '../../log/payload.js';
@@ -13,6 +12,8 @@ import {
 import { publicKeyFile, readTrustedKey } from '../../log/witness-key.js';
 import { findRunOrPath } from '../../lookup/runs.js';
 import { namedRun } from '../../run-folder/manifest.js';
+import { command, commandGroup } from '../command.js';
+import { number, required, text, toggle } from '../option.js';
 import { logTrainingDataCommand } from './training-data.js';
 import { print, printJson, printJsonLine, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
@@ -21,7 +22,6 @@ import { RUN_STREAMS } from '../../run-folder/streams.js';
 import { isTruthRun } from '../../truth-seeking/run/folder.js';
 import { TRUTH_STREAMS } from '../../truth-seeking/run/records.js';
 import { verifyTruthRun, type TruthVerification } from '../../truth-seeking/run/verify.js';
-import { commandGroup } from '../command.js';
 
 const EXIT_UNTERMINATED = 3;
 const EXIT_DISAGREES = 4;
@@ -52,18 +52,8 @@ function truthFolderOf(target: string): string | null {
 const streamsOf = (target: string): LogStreams =>
   truthFolderOf(target) === null ? RUN_STREAMS : TRUTH_STREAMS;
 
-const run = (yargs: Argv): Argv<{ run: string }> =>
-  yargs.positional('run', {
-    type: 'string',
-    demandOption: true,
-    describe: 'run folder, the beginning of a run id in ./runs, or a log.sqlite',
-  });
-const key = <T>(yargs: Argv<T>): Argv<T & { key: string | undefined }> =>
-  yargs.option('key', {
-    type: 'string',
-    requiresArg: true,
-    describe: "key file; default: this machine's own witness",
-  });
+const run = required('run folder, the beginning of a run id in ./runs, or a log.sqlite');
+const key = text("key file; default: this machine's own witness");
 
 function printVerification(result: TruthVerification): void {
   const lines = [
@@ -85,29 +75,26 @@ function printVerification(result: TruthVerification): void {
   print(`${lines.join('\n')}\n`);
 }
 
-const verify: CommandModule<
-  object,
-  { run: string; key: string | undefined; head: string[] | undefined; json: boolean }
-> = {
+const verify = command({
   command: 'verify <run>',
   describe: 'Check every record, link, head and signature',
-  builder: (yargs) =>
-    key(run(yargs))
-      .option('head', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'file with a signed head that was kept elsewhere',
-      })
-      .epilogue(
-        `Exit codes: 0 ok or open (a truth run, complete), ${EXIT_UNTERMINATED} unterminated, ` +
-          `${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could ` +
-          `not be made.`,
-      )
-      .example(
-        '$0 log verify runs/3f2a --key witness.pub',
-        'with the public key that the runner published',
-      ) as never,
+  positionals: { run },
+  options: {
+    key,
+    head: {
+      type: 'string',
+      array: true,
+      requiresArg: true,
+      describe: 'file with a signed head that was kept elsewhere',
+    },
+  },
+  epilogue:
+    `Exit codes: 0 ok or open (a truth run, complete), ${EXIT_UNTERMINATED} unterminated, ` +
+    `${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could ` +
+    `not be made.`,
+  examples: [
+    ['$0 log verify runs/3f2a --key witness.pub', 'with the public key that the runner published'],
+  ],
   handler: async ({ run: named, key: keyFile, head, json }) => {
     const target = findRunOrPath(named);
     const truthFolder = truthFolderOf(target);
@@ -126,33 +113,25 @@ const verify: CommandModule<
     else printVerification(result);
     process.exitCode = EXIT[result.outcome];
   },
-};
+});
 
 interface SelectArguments {
-  run: string;
-  stream: string | undefined;
-  from: number;
-  limit: number | undefined;
-  abandoned: boolean;
-  json: boolean;
+  readonly run: string;
+  readonly stream: string | undefined;
+  readonly from: number;
+  readonly limit: number | undefined;
+  readonly abandoned: boolean;
 }
 
-const select = (yargs: Argv): Argv<SelectArguments> =>
-  run(yargs)
-    .option('stream', {
-      type: 'string',
-      choices: [
-        ...new Set([RUN_STREAMS, TRUTH_STREAMS].flatMap(({ codes }) => Object.keys(codes))),
-      ],
-      describe: 'one stream only',
-    })
-    .option('from', { type: 'number', default: 0, describe: 'first record' })
-    .option('limit', { type: 'number', describe: 'at most so many records' })
-    .option('abandoned', {
-      type: 'boolean',
-      default: false,
-      describe: 'also records of iterations that were interrupted and begun again',
-    }) as never;
+const selection = {
+  stream: {
+    choices: [...new Set([RUN_STREAMS, TRUTH_STREAMS].flatMap(({ codes }) => Object.keys(codes)))],
+    describe: 'one stream only',
+  },
+  from: number('first record', 0),
+  limit: number('at most so many records'),
+  abandoned: toggle('also records of iterations that were interrupted and begun again'),
+};
 
 function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void): void {
   const whole = (name: string, value: number): number => {
@@ -191,14 +170,12 @@ const printable = (record: LogRecord): object => ({
   payload: JSON.parse(encodePayload(record.payload)) as unknown,
 });
 
-const show: CommandModule<object, SelectArguments> = {
+const show = command({
   command: 'show <run>',
   describe: 'Print records, one a line',
-  builder: (yargs) =>
-    select(yargs).example(
-      '$0 log show runs/3f2a --stream decisions',
-      'every decision of the run',
-    ) as never,
+  positionals: { run },
+  options: selection,
+  examples: [['$0 log show runs/3f2a --stream decisions', 'every decision of the run']],
   handler: (args) =>
     forEachRecord(args, (record) => {
       if (args.json) return printJsonLine(printable(record));
@@ -213,42 +190,31 @@ const show: CommandModule<object, SelectArguments> = {
           `${text.length > width ? `${text.slice(0, width - 1)}…` : text}\n`,
       );
     }),
-};
+});
 
-const exporting: CommandModule<object, SelectArguments> = {
+const exporting = command({
   command: 'export <run>',
   describe: 'Write records as JSONL',
-  builder: (yargs) =>
-    select(yargs).example('$0 log export runs/3f2a > log.jsonl', 'the whole log') as never,
+  positionals: { run },
+  options: selection,
+  examples: [['$0 log export runs/3f2a > log.jsonl', 'the whole log']],
   handler: (args) => forEachRecord(args, (record) => printJsonLine(printable(record))),
-};
+});
 
-interface ProveArguments {
-  run: string;
-  record: number | undefined;
-  from: number | undefined;
-  to: number | undefined;
-  key: string | undefined;
-  json: boolean;
-}
-
-const prove: CommandModule<object, ProveArguments> = {
+const prove = command({
   command: 'prove <run>',
   describe:
     'Prove one record, or that a later head extends an earlier one, as a JSON document that stands by itself',
-  builder: (yargs) =>
-    key(run(yargs))
-      .option('record', {
-        type: 'number',
-        describe: 'number of the record',
-        conflicts: ['from', 'to'],
-      })
-      .option('from', { type: 'number', describe: 'size of the earlier head', implies: 'to' })
-      .option('to', { type: 'number', describe: 'size of the later head', implies: 'from' })
-      .example(
-        '$0 log prove runs/3f2a --record 17 > proof.json',
-        'record 17 with its path to a signed head',
-      ) as never,
+  positionals: { run },
+  options: {
+    key,
+    record: { ...number('number of the record'), conflicts: ['from', 'to'] },
+    from: { ...number('size of the earlier head'), implies: 'to' },
+    to: { ...number('size of the later head'), implies: 'from' },
+  },
+  examples: [
+    ['$0 log prove runs/3f2a --record 17 > proof.json', 'record 17 with its path to a signed head'],
+  ],
   handler: ({ run: named, record, from, to, key: keyFile }) => {
     if (record === undefined && from === undefined)
       throw new UsageError('give --record, or --from and --to');
@@ -268,10 +234,10 @@ const prove: CommandModule<object, ProveArguments> = {
       reader.close();
     }
   },
-};
+});
 
 export const logCommand = commandGroup({
   command: 'log',
   describe: "Verify, read and prove a run's signed log",
-  commands: [verify, show, exporting, logTrainingDataCommand, prove] as CommandModule[],
+  commands: [verify, show, exporting, logTrainingDataCommand, prove],
 });

@@ -14,7 +14,7 @@ import { readManifest } from '../../run-folder/manifest.js';
 import { runPaths } from '../../run-folder/paths.js';
 import { RUN_STREAMS } from '../../run-folder/streams.js';
 import { jsonText, printNote, UsageError, write } from '../output.js';
-import { checkOption } from '../tasks/generate.js';
+import { checkOption } from '../tasks/opening.js';
 import { command } from '../command.js';
 import { number, text, toggle } from '../option.js';
 
@@ -30,18 +30,9 @@ export const logTrainingDataCommand = command({
     },
   },
   options: {
-    verdict: {
-      choices: VERDICTS_EXPORTED,
-      default: 'pass' as const,
-      describe: 'of the replies',
-    },
+    verdict: { choices: VERDICTS_EXPORTED, default: 'pass' as const, describe: 'of the replies' },
     'min-score': number('replies of at least this score; a pass without one counts 1', 0),
-    tier: {
-      type: 'string',
-      array: true,
-      requiresArg: true,
-      describe: 'of these tiers only',
-    },
+    tier: { type: 'string', array: true, requiresArg: true, describe: 'of these tiers only' },
     trained: toggle('only what the run itself trained on'),
     base: toggle('only what the base model said, without any adapter'),
     'rolled-back': toggle('also replies of iterations whose adapter the gate took back'),
@@ -73,9 +64,7 @@ export const logTrainingDataCommand = command({
     if (!(minScore >= 0 && minScore <= 1))
       throw new UsageError('--min-score: expected a score from 0 to 1');
     const filter = { verdict, minScore, tiers, trained, base, rolledBack };
-    const opening = {
-      ...given({ task, check }),
-    };
+    const opening = { ...given({ task, check }) };
     for (const named of runs) {
       const folder = findRun(named);
       const { rows, leftOut } = await writeRows(folder, filter, opening);

@@ -18,9 +18,7 @@ export async function pageBeside(model: string, out: string | undefined): Promis
   const child = spawn(
     process.execPath,
     [main, 'ui', '--latest', '--no-open', '--runs', runs, '--model', model],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
+    { stdio: ['ignore', 'pipe', 'inherit'] },
   );
   const ended = once(child, 'exit');
   // one that fails says why itself, and the run goes on without it

@@ -6,14 +6,14 @@ import { comparisonTable, FIGURES_NOTE } from '../../text/terminal.js';
 import { terminalStyle } from '../../text/terminal-style.js';
 import { print, printJson } from '../output.js';
 import { command } from '../command.js';
-import { required } from '../option.js';
+import { required, runArgument } from '../option.js';
 
 export const runsCompareCommand = command({
   command: 'compare <a> <b>',
   describe:
     'Exact paired test between two runs on the same test problems, and the interval that goes with it',
   positionals: {
-    a: required('run folder, or the beginning of a run id in ./runs'),
+    a: runArgument,
     b: required('the run that it is compared with'),
   },
   epilogue:

@@ -1,4 +1,3 @@
-import type { CommandModule } from 'yargs';
 import { runsCompareCommand } from './compare.js';
 import { runsListCommand } from './list.js';
 import { runsShowCommand } from './show.js';

@@ -10,7 +10,7 @@ import { conclusionLines, resultTable } from '../../text/terminal.js';
 import { terminalStyle, wrapped } from '../../text/terminal-style.js';
 import { interruption, print, printJson } from '../output.js';
 import { command } from '../command.js';
-import { required } from '../option.js';
+import { runArgument } from '../option.js';
 
 /** No record of its log can be read, or the log disagrees. */
 const DAMAGED = 1;
@@ -18,7 +18,7 @@ const DAMAGED = 1;
 export const runsShowCommand = command({
   command: 'show <run>',
   describe: 'What a run did: its result by tier, its iterations, the state of its log',
-  positionals: { run: required('run folder, or the beginning of a run id in ./runs') },
+  positionals: { run: runArgument },
   examples: [['$0 runs show 3f2a', 'the run in ./runs whose id begins so']],
   handler: async ({ run: target, json }) => {
     const folder = findRun(target);

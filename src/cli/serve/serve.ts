@@ -1,22 +1,30 @@
 import path from 'node:path';
 import { hashFile } from '../../engine/adapter.js';
-import { MATMUL_HELP, MATMULS } from '../../engine/addon.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { readJson } from '../../files.js';
-import { given as stated } from '../../given.js';
+import { given } from '../../given.js';
+import { kebab } from '../../operations/flags.js';
+import type { JobOptions } from '../../server/jobs/index.js';
 import { findAdapter } from '../../lookup/adapters.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../../server/keys.js';
 import { isLoopback } from '../../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../../server/server.js';
 import { shellWord } from '../../shell-word.js';
 import { askedBehind, note, noteOtherBase, noteWarnings, sentByClients } from '../adapter-notes.js';
-import { interruption, printJsonLine, reportFailure, UsageError, write } from '../output.js';
+import { end, interruption, printJsonLine, reportFailure, UsageError, write } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { command } from '../command.js';
-import { number, text, texts, toggle, modelOption } from '../option.js';
-
-/** What jobs are run by. */
+import {
+  contextOption,
+  fixedThreadsOption,
+  matmulOption,
+  modelOption,
+  number,
+  text,
+  texts,
+  threadsOption,
+} from '../option.js';
 
 export const serveCommand = command({
   command: 'serve',
@@ -74,14 +82,10 @@ export const serveCommand = command({
     rate: number('requests a minute of a key; more get 429', DEFAULT_LIMITS.requestsPerMinute),
     timeout: number('seconds that a request may take', DEFAULT_LIMITS.requestSeconds),
     drain: number('seconds that replies have to end after SIGTERM', DEFAULT_LIMITS.drainSeconds),
-    threads: number('default: the physical cores'),
-    'fixed-threads': toggle('the results of this many threads, under load too'),
-    matmul: {
-      choices: MATMULS,
-      default: 'auto' as const,
-      describe: MATMUL_HELP,
-    },
-    context: number('tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384'),
+    threads: threadsOption,
+    'fixed-threads': fixedThreadsOption,
+    matmul: matmulOption,
+    context: contextOption,
   },
   examples: [
     ['$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client'],
@@ -91,96 +95,32 @@ export const serveCommand = command({
     ],
   ],
   handler: async (argv) => {
-    const adapters = argv.adapter.map((text) => {
-      const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-      if (name === undefined || file === undefined)
-        throw new UsageError(
-          `--adapter: expected NAME=ADAPTER, such as --adapter mine=${shellWord(text.replaceAll('=', '') || 'runs/first')}, got ${text}`,
-        );
-      const found = findAdapter(file);
-      const behind = askedBehind(found, sentByClients(found));
-      note(behind === null ? null : `${name}: ${behind}`);
-      return { name, file: found.file, found };
-    });
-    const models = argv.allowModel.map((text) => {
-      const [, name = text, model = text] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-      return { name, model };
-    });
-    const tasks = argv.allowTask.map((text) => {
-      const [, name, task] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-      if (name === undefined || task === undefined)
-        throw new UsageError(`--allow-task: expected NAME=TASK, got ${text}`);
-      return { name, task };
-    });
-    if (argv.runs === undefined && models.length + tasks.length > 0)
-      throw new UsageError('--allow-model and --allow-task go with --runs.');
+    const { model, json, runs } = argv;
+    const jobs = jobsOf(argv);
+    const adapters = argv.adapter.map(adapterOf);
+    const { keys, made } = keysOf(argv);
+    requireNumbers(argv);
     if ((argv.tlsCert === undefined) !== (argv.tlsKey === undefined))
       throw new UsageError('--tls-cert and --tls-key go together.');
-    const adminKey = argv.adminKey ?? process.env.ISOPRO_ADMIN_KEY ?? newKey();
-    const { ISOPRO_API_KEY: fromEnvironment } = process.env;
-    const given = [
-      ...argv.apiKey.map((key) => ['--api-key', key] as const),
-      ...(fromEnvironment === undefined ? [] : [['$ISOPRO_API_KEY', fromEnvironment] as const]),
-    ];
-    const keys: HashedKey[] = [
-      ...(argv.keys === undefined ? [] : checkKeys(readJson(argv.keys))),
-      ...given.map(([from, key], i) => hashKey(`key ${i + 1}`, key, ['read', 'infer'], from)),
-    ];
-    const isMade = argv.adminKey === undefined && process.env.ISOPRO_ADMIN_KEY === undefined;
-    if (!isLoopback(argv.host) && keys.length === 0)
-      throw new UsageError(
-        `--host ${argv.host} is open to other machines: give --api-key or --keys.`,
-      );
-    for (const [flag, value] of Object.entries({ port: argv.port, 'max-waiting': argv.maxWaiting }))
-      if (!Number.isInteger(value) || value < 0 || value > 65_535)
-        throw new UsageError(`--${flag}: expected 0 to 65535, got ${value}`);
-    for (const [flag, value] of Object.entries({
-      'max-tokens': argv.maxTokens ?? 1,
-      'max-body': argv.maxBody,
-      'max-connections': argv.maxConnections,
-      rate: argv.rate,
-      jobs: argv.jobs,
-      timeout: argv.timeout,
-    }))
-      if (!Number.isInteger(value) || value < 1)
-        throw new UsageError(`--${flag}: expected a whole number above 0, got ${value}`);
-
     const signal = interruption();
-    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    using download = Progress.ofDownload(model);
     const server = await startServer({
-      model: argv.model,
-      name: argv.name ?? path.basename(argv.model, '.gguf'),
+      model,
+      name: argv.name ?? path.basename(model, '.gguf'),
       adapters: adapters.map(({ name, file }) => ({ name, file })),
       adapterFolder: argv.adapters,
       registry: argv.registry === undefined ? undefined : registryOf({ registry: argv.registry }),
-      runs: argv.runs,
+      ...{ runs, jobs, keys },
       host: argv.host,
       port: argv.port,
-      jobs:
-        argv.runs === undefined
-          ? undefined
-          : { runs: path.resolve(argv.runs), models, tasks, atOnce: argv.jobs },
       hosts: argv.allowHost,
       origins: argv.allowOrigin,
-      keys: [
-        ...keys,
-        hashKey(
-          'admin',
-          adminKey,
-          ['admin'],
-          argv.adminKey === undefined ? '$ISOPRO_ADMIN_KEY' : '--admin-key',
-        ),
-      ],
       tls: argv.tlsCert === undefined ? undefined : { cert: argv.tlsCert, key: argv.tlsKey! },
       load: {
         signal,
-        onDownload: ({ downloadedBytes, totalBytes }) =>
-          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
-        maxSequences: argv.maxSequences,
-        prefixTokens: argv.prefixTokens,
-        fixedThreads: argv.fixedThreads,
-        matmul: argv.matmul,
-        ...stated({ threads: argv.threads, contextTokens: argv.context }),
+        onDownload: download.onDownload,
+        ...given(argv, 'maxSequences', 'prefixTokens', 'fixedThreads', 'matmul', 'threads'),
+        ...given({ contextTokens: argv.context }),
       },
       limits: {
         bodyBytes: argv.maxBody,
@@ -189,37 +129,125 @@ export const serveCommand = command({
         requestsPerMinute: argv.rate,
         requestSeconds: argv.timeout,
         drainSeconds: argv.drain,
-        ...stated({ replyTokens: argv.maxTokens }),
+        ...given({ replyTokens: argv.maxTokens }),
       },
-      report: (error) => void reportFailure(error, argv.json),
+      report: (error) => void reportFailure(error, json),
     });
     noteWarnings(server.models.model);
-    const served = server.models.entries().map(({ id }) => id);
+    const { url } = server;
+    const models = server.models.entries().map(({ id }) => id);
     const page =
-      argv.runs === undefined ? null : `${server.url}/ui/${isMade ? `#token=${adminKey}` : ''}`;
-    if (argv.json)
-      printJsonLine({
-        url: server.url,
-        models: served,
-        ...(isMade && { adminKey }),
-        ...(page !== null && { page }),
-      });
+      runs === undefined ? undefined : `${url}/ui/${made === undefined ? '' : `#token=${made}`}`;
+    if (json) printJsonLine({ url, models, ...given({ adminKey: made, page }) });
     else
       await write(
-        `${server.url}/v1 answers for ${served.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}` +
-          `${page === null ? '' : `the page: ${page}\n`}`,
+        `${url}/v1 answers for ${models.join(', ')}\n` +
+          `${made === undefined ? '' : `key for administrative calls: ${made}\n`}` +
+          `${page === undefined ? '' : `the page: ${page}\n`}`,
       );
-    const { path: base } = await resolveModel(argv.model, { download: false });
-    let sha256: Promise<string> | undefined;
-    for (const { found } of adapters)
-      await noteOtherBase(
-        { ...found, published: null },
-        { path: base, hash: () => (sha256 ??= hashFile(base)) },
-      ).catch(() => undefined);
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    await noteOtherBases(model, adapters);
+    await end(signal);
     await server.close();
   },
 });
+
+/** `NAME=THING` of a flag. */
+const named = (value: string): readonly string[] =>
+  /^([^=]+)=(.+)$/.exec(value)?.slice(1) ?? [];
+
+/** Of --adapter; says what it was asked behind. */
+function adapterOf(value: string) {
+  const [name, thing] = named(value);
+  if (name === undefined || thing === undefined)
+    throw new UsageError(
+      `--adapter: expected NAME=ADAPTER, such as --adapter mine=${shellWord(value.replaceAll('=', '') || 'runs/first')}, got ${value}`,
+    );
+  const found = findAdapter(thing);
+  const behind = askedBehind(found, sentByClients(found));
+  note(behind === null ? null : `${name}: ${behind}`);
+  return { ...found, name, published: null };
+}
+
+/** What jobs may name, and how many run at once; undefined: there are none. */
+function jobsOf({
+  runs,
+  allowModel,
+  allowTask,
+  jobs: atOnce,
+}: {
+  readonly runs: string | undefined;
+  readonly allowModel: readonly string[];
+  readonly allowTask: readonly string[];
+  readonly jobs: number;
+}): JobOptions | undefined {
+  const models = allowModel.map((value) => {
+    const [name = value, model = value] = named(value);
+    return { name, model };
+  });
+  const tasks = allowTask.map((value) => {
+    const [name, task] = named(value);
+    if (name === undefined || task === undefined)
+      throw new UsageError(`--allow-task: expected NAME=TASK, got ${value}`);
+    return { name, task };
+  });
+  if (runs !== undefined) return { runs: path.resolve(runs), models, tasks, atOnce };
+  if (models.length + tasks.length > 0)
+    throw new UsageError('--allow-model and --allow-task go with --runs.');
+  return undefined;
+}
+
+/** Every key that the server takes, and the one for administrators that was made. */
+function keysOf(argv: {
+  readonly apiKey: readonly string[];
+  readonly adminKey: string | undefined;
+  readonly keys: string | undefined;
+  readonly host: string;
+}): { readonly keys: readonly HashedKey[]; readonly made: string | undefined } {
+  const { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } = process.env;
+  const stated = [
+    ...argv.apiKey.map((key) => ['--api-key', key] as const),
+    ...(ISOPRO_API_KEY === undefined ? [] : [['$ISOPRO_API_KEY', ISOPRO_API_KEY] as const]),
+  ];
+  const keys: readonly HashedKey[] = [
+    ...(argv.keys === undefined ? [] : checkKeys(readJson(argv.keys))),
+    ...stated.map(([from, key], i) => hashKey(`key ${i + 1}`, key, ['read', 'infer'], from)),
+  ];
+  if (!isLoopback(argv.host) && keys.length === 0)
+    throw new UsageError(
+      `--host ${argv.host} is open to other machines: give --api-key or --keys.`,
+    );
+  const given = argv.adminKey ?? ISOPRO_ADMIN_KEY;
+  const made = given === undefined ? newKey() : undefined;
+  const from = argv.adminKey === undefined ? '$ISOPRO_ADMIN_KEY' : '--admin-key';
+  return { keys: [...keys, hashKey('admin', (given ?? made)!, ['admin'], from)], made };
+}
+
+/** @throws UsageError */
+function requireNumbers(argv: Readonly<Record<string, unknown>>): void {
+  const wrong = (names: readonly string[], least: number, most: number): string | undefined =>
+    names.find((name) => {
+      const value = (argv[name] ?? least) as number;
+      return !Number.isInteger(value) || value < least || value > most;
+    });
+  const bounded = wrong(['port', 'maxWaiting'], 0, 65_535);
+  if (bounded !== undefined)
+    throw new UsageError(`--${kebab(bounded)}: expected 0 to 65535, got ${argv[bounded]}`);
+  const counted = wrong(COUNTS, 1, Infinity);
+  if (counted !== undefined)
+    throw new UsageError(
+      `--${kebab(counted)}: expected a whole number above 0, got ${argv[counted]}`,
+    );
+}
+const COUNTS = ['maxTokens', 'maxBody', 'maxConnections', 'rate', 'jobs', 'timeout'];
+
+/** Says of each adapter whether it was trained on another file than the model's. */
+async function noteOtherBases(
+  model: string,
+  adapters: readonly ReturnType<typeof adapterOf>[],
+): Promise<void> {
+  const { path: base } = await resolveModel(model, { download: false });
+  let sha256: Promise<string> | undefined;
+  const hash = (): Promise<string> => (sha256 ??= hashFile(base));
+  for (const adapter of adapters)
+    await noteOtherBase(adapter, { path: base, hash }).catch(() => undefined);
+}

@@ -5,13 +5,11 @@ import { RUNS } from '../../lookup/runs.js';
 import { hashKey, newKey } from '../../server/keys.js';
 import { startServer } from '../../server/server.js';
 import { openBrowser } from './browser.js';
-import { interruption, printJsonLine, reportFailure, UsageError, write } from '../output.js';
+import { end, interruption, printJsonLine, reportFailure, UsageError, write } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { command } from '../command.js';
-import { number, text, toggle, modelOption } from '../option.js';
-
-/** What jobs are run by. */
+import { modelOption, number, text, toggle } from '../option.js';
 
 /**
  * The page in a server of its own: on this machine alone, with a key that is in the address and
@@ -29,11 +27,7 @@ export const uiCommand = command({
     },
     registry: registryOption,
     port: number('0: any that is free', 0),
-    open: {
-      type: 'boolean',
-      default: true,
-      describe: 'open a browser where there is one',
-    },
+    open: { type: 'boolean', default: true, describe: 'open a browser where there is one' },
     latest: toggle('begin with the run that goes on'),
   },
   epilogue:
@@ -51,7 +45,7 @@ export const uiCommand = command({
     const signal = interruption();
     const key = newKey();
     const registry = registryOf({ registry: folder });
-    using download = new Progress({ label: `download ${model}`, unit: 'bytes' });
+    using download = Progress.ofDownload(model);
     const server = await startServer({
       model,
       name: path.basename(model, '.gguf'),
@@ -65,11 +59,7 @@ export const uiCommand = command({
       hosts: [],
       origins: [],
       keys: [hashKey('ui', key, ['admin'])],
-      load: {
-        signal,
-        onDownload: ({ downloadedBytes, totalBytes }) =>
-          download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
-      },
+      load: { signal, onDownload: download.onDownload },
       limits: {},
       report: (error) => void reportFailure(error, json),
     });
@@ -77,10 +67,7 @@ export const uiCommand = command({
     if (json) printJsonLine({ url: server.url, address, key });
     else await write(`${address}\n`);
     if (open) openBrowser(address);
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    await end(signal);
     await server.close(0);
   },
 });

@@ -5,17 +5,9 @@ import { terminalStyle } from '../../text/terminal-style.js';
 import { measureTables, table } from '../estimate-tables.js';
 import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';
-import {
-  askingFlags,
-  openedWith,
-  readCount,
-  readSeed,
-  seedOption,
-  setOption,
-  taskOption,
-} from './generate.js';
+import { askingFlags, openedWith, seedOption, setOption, taskOption } from './opening.js';
+import { number, readCount, readSeed } from '../option.js';
 import { command } from '../command.js';
-import { number } from '../option.js';
 
 export const tasksBaselinesCommand = command({
   command: 'baselines',

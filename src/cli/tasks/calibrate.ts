@@ -1,10 +1,10 @@
 import { loadModel } from '../../engine/model.js';
-import { calibrate } from '../../evaluation/calibrate.js';
+import { calibrate, type Calibration } from '../../evaluation/calibrate.js';
 import { given } from '../../given.js';
 import { openTask } from '../../tasks/open-task.js';
-import { PROMPT_STYLES } from '../../tasks/task.js';
+import { PROMPT_STYLES, type PromptStyle } from '../../tasks/task.js';
 import { withProfile } from '../../training/profile.js';
-import { resolveSettings } from '../../training/settings.js';
+import { resolveSettings, type RunSettings } from '../../training/settings.js';
 import { unshownExamples } from '../../training/example-hint.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { failureTable } from '../../text/failures.js';
@@ -14,17 +14,10 @@ import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';
 import { formatDuration } from '../quantities.js';
 import { flagText, taskFlags } from './task-flags.js';
-import {
-  askingFlags,
-  openedWith,
-  readCount,
-  readSeed,
-  taskOption,
-  verifierThreadsOption,
-} from './generate.js';
+import { askingFlags, openedWith, taskOption, verifierThreadsOption } from './opening.js';
+import { adapterOption, modelOption, number, readCount, readSeed, text } from '../option.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { command } from '../command.js';
-import { number, text, modelOption } from '../option.js';
 
 export const tasksCalibrateCommand = command({
   command: 'calibrate',
@@ -32,9 +25,7 @@ export const tasksCalibrateCommand = command({
     'What a model makes of a task before training: pass rates, what there is to learn from, settings for a run',
   options: {
     model: modelOption,
-    adapter: text(
-      'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
-    ),
+    adapter: adapterOption,
     registry: registryOption,
     task: taskOption,
     tier: {
@@ -46,10 +37,7 @@ export const tasksCalibrateCommand = command({
     problems: number('problems of each tier, drawn as a run draws them for training', 64),
     samples: number('replies to each problem', 8),
     seed: text('64-bit seed of problems and replies', '42'),
-    style: {
-      choices: PROMPT_STYLES,
-      describe: "how answers are asked for; default: the run's",
-    },
+    style: { choices: PROMPT_STYLES, describe: "how answers are asked for; default: the run's" },
     temperature: number("of the replies; default: the run's"),
     'max-tokens': number("tokens of a reply; default: the run's"),
     ...askingFlags,
@@ -73,48 +61,24 @@ export const tasksCalibrateCommand = command({
     const samples = readCount('samples', argv.samples, 2);
     const seed = readSeed(argv.seed);
     const signal = interruption();
-    const { sampling, model: loaded } = resolveSettings(
-      await withProfile(
-        {
-          model: {
-            name: argv.model,
-            threads: argv.threads,
-            contextTokens: argv.context,
-            maxSequences: argv.batch,
-          },
-          sampling: { style: argv.style, temperature: argv.temperature, maxTokens: argv.maxTokens },
-        },
-        signal,
-      ),
-    );
+    const { sampling, model: loaded } = await settingsOf(argv, signal);
+    const { style, temperature, topP, maxTokens } = sampling;
+    const { threads, contextTokens, maxSequences } = loaded;
     await using task = await openTask(argv.task, openedWith(argv));
-    using download = new Progress({ label: `download ${argv.model}`, unit: 'bytes' });
+    using download = Progress.ofDownload(argv.model);
     using progress = new Progress({ label: 'calibrating', unit: 'replies' });
     progress.begin('loading the model');
     await using model = await loadModel(argv.model, {
-      signal,
-      fixedThreads: true,
-      ...(loaded.threads === 0 ? {} : { threads: loaded.threads }),
-      ...given({ contextTokens: loaded.contextTokens }),
-      onDownload: ({ downloadedBytes, totalBytes }) =>
-        download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      ...{ signal, fixedThreads: true, onDownload: download.onDownload },
+      ...given({ threads: threads || undefined, contextTokens }),
     });
     const found =
       argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     if (found !== null) await requireServable(found, model);
     using adapter = found === null ? null : await model.loadAdapter(found.file);
-    const { style, temperature, topP, maxTokens } = sampling;
-    const { tiers, recommended, failures, replies, seconds } = await calibrate(model, task, {
-      problems,
-      samples,
-      seed,
-      style,
-      temperature,
-      topP,
-      maxTokens,
-      maxSequences: loaded.maxSequences,
-      adapter,
-      signal,
+    const asked = { problems, samples, style, temperature, topP, maxTokens };
+    const calibrated = await calibrate(model, task, {
+      ...{ ...asked, seed, maxSequences, adapter, signal },
       unshown: unshownExamples({
         model: { name: argv.model },
         task: argv.task,
@@ -124,42 +88,74 @@ export const tasksCalibrateCommand = command({
       onProgress: (done, total) => progress.update(done, { total }),
     });
     progress.clear();
+    const { id, version } = task;
     if (argv.json)
       return printJson({
         model: { path: argv.model, sha256: await model.hash() },
         adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id },
-        task: { id: task.id, version: task.version },
+        task: { id, version },
         seed: argv.seed,
-        problems,
-        samples,
-        style,
-        temperature,
-        topP,
-        maxTokens,
-        tiers,
-        recommended,
-        failures,
-        replies,
-        seconds,
+        ...{ ...asked, ...calibrated },
       });
-    const { settings } = recommended;
     print(
-      `${task.id} ${task.version}, ${problems} problems of each tier, ${samples} replies to each at temperature ${temperature}; ` +
-        `per cent, 95 % interval below\n\n${calibrationTable(tiers, samples)}\n\n` +
-        'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from;\n' +
-        `format: the answer could be read, right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
-        (failures.rows.length > 0
-          ? `${failureTable(failures, 'replies', terminalStyle(process.stdout))}\n\n`
-          : '') +
-        recommended.reasons.map((reason) => `- ${reason}\n`).join('') +
-        (settings === null
-          ? ''
-          : `\nto learn from: ${recommended.tiers.join(', ')}\n` +
-            `npx isopro-native run${flagText([['model', argv.model]])}${taskFlags({ ...argv, sampling: argv })}` +
-            `${flagText([
-              ['style', argv.style],
-              ['temperature', argv.temperature],
-            ])} ${recommendedFlags(settings)}\n`),
+      `${id} ${version}, ${problems} problems of each tier, ${samples} replies to each at temperature ${temperature}; ` +
+        `per cent, 95 % interval below\n\n${calibratedText(calibrated, samples)}${nextText(calibrated, argv)}`,
     );
   },
 });
+
+/** Of a run of the model, where nothing else is stated. */
+const settingsOf = async (
+  argv: Readonly<
+    Record<'threads' | 'context' | 'batch' | 'temperature' | 'maxTokens', number | undefined>
+  > & {
+    readonly model: string;
+    readonly style: PromptStyle | undefined;
+  },
+  signal: AbortSignal,
+): Promise<RunSettings> =>
+  resolveSettings(
+    await withProfile(
+      {
+        model: {
+          name: argv.model,
+          threads: argv.threads,
+          contextTokens: argv.context,
+          maxSequences: argv.batch,
+        },
+        sampling: given(argv, 'style', 'temperature', 'maxTokens'),
+      },
+      signal,
+    ),
+  );
+
+const calibratedText = (
+  { tiers, recommended, failures, replies, seconds }: Calibration,
+  samples: number,
+): string =>
+  `${calibrationTable(tiers, samples)}\n\n` +
+  'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from;\n' +
+  `format: the answer could be read, right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
+  (failures.rows.length > 0
+    ? `${failureTable(failures, 'replies', terminalStyle(process.stdout))}\n\n`
+    : '') +
+  recommended.reasons.map((reason) => `- ${reason}\n`).join('');
+
+/** The run that is recommended; empty where none is. */
+function nextText(
+  { recommended: { settings, tiers } }: Calibration,
+  argv: Omit<Parameters<typeof taskFlags>[0], 'sampling'> &
+    Parameters<typeof taskFlags>[0]['sampling'] & {
+      readonly model: string;
+      readonly style: PromptStyle | undefined;
+      readonly temperature: number | undefined;
+    },
+): string {
+  if (settings === null) return '';
+  const { model, style, temperature } = argv;
+  return (
+    `\nto learn from: ${tiers.join(', ')}\n` +
+    `npx isopro-native run${flagText([['model', model]])}${taskFlags({ ...argv, sampling: argv })}` +
+    `${flagText(Object.entries({ style, temperature }))} ${recommendedFlags(settings)}\n`
+  );
+}

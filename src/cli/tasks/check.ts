@@ -7,9 +7,9 @@ import { openTask } from '../../tasks/open-task.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../../tasks/task.js';
 import { interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
-import { askingFlags, openedWith, readCount } from './generate.js';
+import { askingFlags, openedWith } from './opening.js';
+import { number, readCount, text } from '../option.js';
 import { command } from '../command.js';
-import { number, text } from '../option.js';
 
 /** More are no classes. */
 const MOST_ANSWERS = 24;

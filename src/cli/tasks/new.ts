@@ -68,10 +68,7 @@ export const tasksNewCommand = command({
   command: 'new [file]',
   describe: 'Write a task that runs as it stands, from five answers: to be changed into your own',
   positionals: {
-    file: {
-      type: 'string',
-      describe: `the file, .ts or .py; default: ${QUESTIONS.file[1]}`,
-    },
+    file: { type: 'string', describe: `the file, .ts or .py; default: ${QUESTIONS.file[1]}` },
   },
   options: {
     ask: text(`what the model is asked; default: ${QUESTIONS.ask[1]}`),

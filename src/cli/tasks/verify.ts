@@ -3,7 +3,7 @@ import { summarise, type Outcome } from '../../statistics/index.js';
 import { openTask } from '../../tasks/open-task.js';
 import { verifyRecords } from '../../tasks/verify-records.js';
 import { jsonText, print, write } from '../output.js';
-import { askingFlags, openedWith, taskOption } from './generate.js';
+import { askingFlags, openedWith, taskOption } from './opening.js';
 import { command } from '../command.js';
 import { toggle } from '../option.js';
 

@@ -16,7 +16,7 @@ import { questionText } from '../../truth-seeking/modes/asking.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';
 import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
-import { readCount, readSeed } from '../tasks/generate.js';
+import { readCount, readSeed } from '../option.js';
 
 /** Options that were given. */
 const withoutMissing = (options: object): OwnImport =>

@@ -10,11 +10,11 @@ import type { BinaryProblem } from '../../truth-seeking/problem.js';
 import { openPolicies } from '../../truth-seeking/run/open-policies.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';
 import { labelProblems, type RightShare } from '../../truth-seeking/strategies/label-problems.js';
-import { defineCommand, modelOption } from '../command.js';
+import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
-import { readCount, readSeed } from '../tasks/generate.js';
+import { modelOption, readCount, readSeed } from '../option.js';
 
 function shareText(share: (RightShare & Partial<Interval>) | null): string {
   if (share === null) return 'no answer is known';

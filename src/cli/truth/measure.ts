@@ -26,7 +26,7 @@ import {
 import { STRATEGIES } from '../../truth-seeking/strategies/strategy.js';
 import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson } from '../output.js';
-import { readCount } from '../tasks/generate.js';
+import { readCount } from '../option.js';
 import { progressScreen } from '../operation-command.js';
 import { requireAdapter } from './adapter-flag.js';
 import { truthText } from './screen.js';

@@ -1,0 +1,55 @@
+/** Options of the commands that open a task. */
+import { given } from '../../given.js';
+import { askingOf } from '../../tasks/asking-options.js';
+import { CHECK_HELP } from '../../tasks/data/check.js';
+import { dataOptionsOf } from '../../tasks/data/options.js';
+import { SET_NAMES } from '../../tasks/frozen-sets.js';
+import type { OpenTaskOptions } from '../../tasks/open-task.js';
+import {
+  EXAMPLES_HELP,
+  STOP_HELP,
+  SYSTEM_HELP,
+  TASK_HELP,
+  TRUNCATED_HELP,
+  VERIFY_SECONDS_HELP,
+} from '../../training/settings.js';
+import { number, readCount, text } from '../option.js';
+
+export const taskOption = text(TASK_HELP, 'scheduling');
+export const checkOption = text(CHECK_HELP);
+
+/** How a task is judged and asked, of every command that opens one. */
+export const askingFlags = {
+  check: checkOption,
+  'answer-tag': text('of data: the answer is what stands between <tag> and </tag>'),
+  'verify-seconds': number(VERIFY_SECONDS_HELP),
+  system: text(SYSTEM_HELP),
+  examples: number(EXAMPLES_HELP),
+  stop: { type: 'string', array: true, nargs: 1, describe: STOP_HELP },
+  'judge-truncated': { type: 'boolean', describe: TRUNCATED_HELP },
+} as const;
+
+/** What a task is opened with. */
+export const openedWith = (
+  flags: Parameters<typeof dataOptionsOf>[0] &
+    Parameters<typeof askingOf>[0] & { readonly verifierThreads?: number | undefined },
+): OpenTaskOptions => ({
+  ...dataOptionsOf(flags),
+  ...askingOf({
+    ...flags,
+    examples: flags.examples === undefined ? undefined : readCount('examples', flags.examples, 1),
+  }),
+  ...given({ verifierThreads: flags.verifierThreads }),
+});
+
+export const verifierThreadsOption = {
+  ...number(
+    'threads that judge replies at once, for a slow verifier; the result is the same with any number',
+  ),
+  defaultDescription: '1',
+};
+export const setOption = {
+  choices: SET_NAMES,
+  describe: 'problems of a frozen set, or held-out rows of data, instead of generated ones',
+};
+export const seedOption = text('whole number that determines the problems', '1');
