@@ -27,6 +27,9 @@ interface Described {
   readonly examples?: Examples;
 }
 
+/** What the options of a table state. */
+export type Stated<Own extends Table<Options>> = ArgumentsCamelCase<InferredOptionTypes<Own>>;
+
 /**
  * A command by its tables of arguments and options; its handler sees their types. `--json` is
  * declared once, in command-line.ts.

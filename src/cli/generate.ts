@@ -14,7 +14,7 @@ import { modelToLoad } from '../operations/model-to-load.js';
 import { Progress } from './progress.js';
 import { interruption, jsonText, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
-import { command } from './command.js';
+import { command, type Stated } from './command.js';
 import {
   adapterOption,
   fixedThreadsOption,
@@ -27,45 +27,47 @@ import {
   toggle,
 } from './option.js';
 
+const options = {
+  model: text(
+    `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
+  ),
+  prompt: {
+    type: 'string',
+    array: true,
+    nargs: 1,
+    describe: 'a user message, or with --raw a text; may be repeated',
+  } as const,
+  prompts: text(
+    'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
+  ),
+  raw: toggle('continue each prompt as it stands, without chat template'),
+  system: text('system message before every prompt'),
+  samples: number('answers a prompt', 1),
+  'max-tokens': number('tokens an answer', 256),
+  ...samplingOptions,
+  'top-k': number('0: off', 0),
+  seed: text('64-bit seed; the same request gives the same answers', '0'),
+  stop: texts('text that ends an answer; may be repeated'),
+  grammar: {
+    ...text('file with a GBNF grammar that every answer follows'),
+    conflicts: 'json-schema',
+  },
+  'json-schema': text('file with a JSON Schema that every answer follows'),
+  adapter: adapterOption,
+  task: asTrainedOption,
+  registry: registryOption,
+  'adapter-scale': number('factor on the adapter', 1),
+  threads: threadsOption,
+  'fixed-threads': fixedThreadsOption,
+  context: number('tokens of KV cache over all running answers'),
+  stream: toggle('one answer to one prompt, as it is sampled; with --json a line a token'),
+};
+
 export const generateCommand = command({
   command: 'generate',
   describe:
     'Sample answers to many prompts at once; text in a terminal, else JSONL, in the order of the prompts',
-  options: {
-    model: text(
-      `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
-    ),
-    prompt: {
-      type: 'string',
-      array: true,
-      nargs: 1,
-      describe: 'a user message, or with --raw a text; may be repeated',
-    },
-    prompts: text(
-      'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
-    ),
-    raw: toggle('continue each prompt as it stands, without chat template'),
-    system: text('system message before every prompt'),
-    samples: number('answers a prompt', 1),
-    'max-tokens': number('tokens an answer', 256),
-    ...samplingOptions,
-    'top-k': number('0: off', 0),
-    seed: text('64-bit seed; the same request gives the same answers', '0'),
-    stop: texts('text that ends an answer; may be repeated'),
-    grammar: {
-      ...text('file with a GBNF grammar that every answer follows'),
-      conflicts: 'json-schema',
-    },
-    'json-schema': text('file with a JSON Schema that every answer follows'),
-    adapter: adapterOption,
-    task: asTrainedOption,
-    registry: registryOption,
-    'adapter-scale': number('factor on the adapter', 1),
-    threads: threadsOption,
-    'fixed-threads': fixedThreadsOption,
-    context: number('tokens of KV cache over all running answers'),
-    stream: toggle('one answer to one prompt, as it is sampled; with --json a line a token'),
-  },
+  options,
   examples: [
     [
       '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8',
@@ -162,16 +164,7 @@ function requireSense({
   task,
   stream,
   samples,
-}: {
-  readonly prompt: readonly string[] | undefined;
-  readonly prompts: string | undefined;
-  readonly seed: string;
-  readonly raw: boolean;
-  readonly system: string | undefined;
-  readonly task: string | undefined;
-  readonly stream: boolean;
-  readonly samples: number;
-}): void {
+}: Stated<typeof options>): void {
   if ((prompt === undefined) === (prompts === undefined))
     throw new UsageError('Give either --prompt or --prompts.');
   if (!/^\d{1,20}$/.test(seed))

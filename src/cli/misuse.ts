@@ -5,16 +5,14 @@ import { nearest } from '../nearest.js';
 
 /** What yargs 17 knows of the command that is being read and does not declare. */
 interface Inner {
-  getOptions?(): {
-    readonly key?: object;
-    readonly choices?: Readonly<Record<string, readonly unknown[]>>;
-  };
+  getOptions?(): { readonly key?: object };
   getInternalMethods?(): {
     getCommandInstance?(): { getCommands?(): string[] };
     getContext?(): { fullCommands?: string[] };
   };
 }
 
+// not that of operations/flags: with it every command would import zod
 const dashed = (name: string): string =>
   name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 const meant = (found: string | null, as: (name: string) => string): string =>
@@ -78,26 +76,6 @@ const withNearest = (message: string): string => {
     return `${line}${meant(nearest(given, all), (found) => found)}`;
   });
 };
-
-/**
- * yargs checks the choices of names without a dash alone, where it drops the dashed ones. Null
- * where nothing is wrong.
- */
-export function wrongChoice(argv: Readonly<Record<string, unknown>>, parser: Argv): string | null {
-  const { choices = {} } = (parser as Inner).getOptions?.() ?? {};
-  for (const [name, value] of Object.entries(argv)) {
-    const known = choices[dashed(name)] ?? [];
-    const wrong = [value]
-      .flat()
-      .find((each) => known.length > 0 && each !== undefined && !known.includes(each));
-    if (wrong === undefined) continue;
-    const quoted = known.map((each) => JSON.stringify(each)).join(', ');
-    return withNearest(
-      `Invalid values:\n  Argument: ${dashed(name)}, Given: "${label(String(wrong))}", Choices: ${quoted}`,
-    );
-  }
-  return null;
-}
 
 /**
  * What is no number where one is wanted, by what was typed: yargs keeps NaN of it. Null where there

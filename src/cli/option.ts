@@ -2,6 +2,7 @@
 import type { Options } from 'yargs';
 import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import type { Stated } from './command.js';
 import { UsageError } from './output.js';
 
 interface Described<Type extends 'string' | 'number'> {
@@ -83,13 +84,13 @@ export const samplingOf = ({
   minP,
   repeatPenalty,
   seed,
-}: {
-  readonly temperature: number;
-  readonly topP: number;
-  readonly minP: number;
-  readonly repeatPenalty: number;
-  readonly seed: string;
-}) => ({ temperature, topP, minP, repeatPenalty, seed });
+}: Stated<typeof samplingOptions> & { readonly seed: string }) => ({
+  temperature,
+  topP,
+  minP,
+  repeatPenalty,
+  seed,
+});
 
 /** @throws UsageError */
 export function readSeed(seed: string): bigint {

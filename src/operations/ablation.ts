@@ -47,7 +47,8 @@ export type Condition = keyof typeof CONDITIONS;
 export const CONDITION_NAMES = Object.keys(CONDITIONS) as Condition[];
 export const ABLATION_SEEDS = ['42', '123', '456'] as const;
 
-export interface ConditionRun {
+export interface ConditionRun
+  extends Pick<RunResult, 'accepted' | 'seconds' | 'tokens' | 'peakRssBytes'> {
   readonly seed: string;
   /** Name below the ablation's own folder. */
   readonly folder: string;
@@ -56,11 +57,6 @@ export interface ConditionRun {
   /** Over the same problems, by tier too. */
   readonly paired: Comparison;
   readonly adapter: string;
-  /** Rollouts to train on. */
-  readonly accepted: number;
-  readonly seconds: number;
-  readonly tokens: RunResult['tokens'];
-  readonly peakRssBytes: number;
   /** Why test replies did not pass after the run; null where the log does not tell. */
   readonly failures: Failures | null;
   /** SHA-256 over trained tensors and training data. */
@@ -166,27 +162,14 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
         );
       known.set(fingerprint, condition);
       first ??= result;
-      const {
-        test: { before, after },
-        adapter,
-        accepted,
-        seconds,
-        tokens,
-        peakRssBytes,
-        failures,
-      } = result;
       results.get(condition)!.push({
         seed,
         folder,
-        before,
-        after,
+        ...given(result.test, 'before', 'after'),
         paired: testComparison(readRun(result.folder))!,
-        adapter: adapter.sha256,
-        accepted,
-        seconds,
-        tokens,
-        peakRssBytes,
-        failures: failures.after,
+        adapter: result.adapter.sha256,
+        ...given(result, 'accepted', 'seconds', 'tokens', 'peakRssBytes'),
+        failures: result.failures.after,
         fingerprint,
       });
     }
@@ -203,8 +186,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     modelSha256: start.model.sha256,
     code: start.code,
     machine: {
-      platform: start.machine.platform,
-      arch: start.machine.arch,
+      ...given(start.machine, 'platform', 'arch'),
       threads: start.evaluation.threads,
     },
     setSha256: start.sets.test.sha256,

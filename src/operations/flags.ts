@@ -5,6 +5,7 @@
 import type { Options, PositionalOptions } from 'yargs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import type { NameKind } from '../setting-meta.js';
 
 /** JSON Schema of a setting, as far as flags, page and manual read it. */
@@ -109,7 +110,7 @@ export class Flags {
           name,
           {
             ...typeOf(field),
-            ...(isRequired ? { demandOption: true } : {}),
+            ...(isRequired && { demandOption: true }),
             describe: field.description ?? '',
           } as PositionalOptions,
         ]),
@@ -122,14 +123,14 @@ export class Flags {
     const isOff = field.type === 'boolean' && value === false && otherDefaults === '';
     const text = defaultText ?? (value === undefined || isOff ? undefined : shownValue(value));
     const own = field.flag === undefined ? [] : [kebab(field.flag)];
-    const aliases = [...namesOf(field), ...own].map(kebab).filter((alias) => alias !== name);
+    const aliases = [...(field.aliases ?? []), ...own].map(kebab).filter((alias) => alias !== name);
     return {
       ...typeOf(field),
-      ...(field.type === 'boolean' ? {} : { requiresArg: true }),
-      ...(aliases.length === 0 ? {} : { alias: aliases }),
-      ...(isRequired ? { demandOption: true } : {}),
-      ...(text === undefined ? {} : { defaultDescription: `${text}${otherDefaults}` }),
-      ...(heading === undefined ? {} : { group: heading }),
+      ...(field.type !== 'boolean' && { requiresArg: true }),
+      ...(aliases.length > 0 && { alias: aliases }),
+      ...(isRequired && { demandOption: true }),
+      ...(text !== undefined && { defaultDescription: `${text}${otherDefaults}` }),
+      ...stated({ group: heading }),
       describe: description,
     };
   }
@@ -211,8 +212,6 @@ export class Flags {
   }
 }
 
-const namesOf = ({ aliases = [] }: Field): readonly string[] => aliases;
-
 function typeOf({
   type,
   enum: own,
@@ -222,12 +221,13 @@ function typeOf({
   const choices = own ?? items?.enum;
   return {
     type: of === 'boolean' ? 'boolean' : of === 'number' || of === 'integer' ? 'number' : 'string',
-    ...(type === 'array' ? { array: true } : {}),
-    ...(choices === undefined ? {} : { choices }),
+    ...(type === 'array' && { array: true }),
+    ...stated({ choices }),
     // A list may be typed with commas: no choice has one.
-    ...(choices !== undefined && type === 'array'
-      ? { coerce: (words: readonly unknown[]) => words.flatMap((word) => String(word).split(',')) }
-      : {}),
+    ...(choices !== undefined &&
+      type === 'array' && {
+        coerce: (words: readonly unknown[]) => words.flatMap((word) => String(word).split(',')),
+      }),
   };
 }
 

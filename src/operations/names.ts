@@ -10,7 +10,7 @@ import { needsNoFile } from '../tasks/data/check.js';
 import { isTruthRun } from '../truth-seeking/run/folder.js';
 import { readGrader } from '../tasks/data/named-check.js';
 import { BUILT_IN_IDS, isBuiltIn } from '../tasks/registry.js';
-import { NotAllowed } from './not-allowed.js';
+import { NotAllowed, type NotAllowedKind } from './not-allowed.js';
 
 export interface AllowedNames {
   /** What jobs are about that name no model. */
@@ -44,6 +44,9 @@ const LARGEST_GRADER = 2 ** 20;
 
 const some = (names: Iterable<string>): string => [...names].slice(0, 30).join(', ') || 'none';
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 100));
+const refuse = (kind: NotAllowedKind, param: string, message: string): never => {
+  throw new NotAllowed(`${kind}_not_allowed`, param, message);
+};
 
 export class Names {
   readonly allowed: AllowedNames;
@@ -62,8 +65,8 @@ export class Names {
   model(name: string, param: string): string {
     const found = this.allowed.models.get(name);
     if (found !== undefined) return found;
-    throw new NotAllowed(
-      'model_not_allowed',
+    return refuse(
+      'model',
       param,
       `${quoted(name)} is no model of this server: ${some(this.allowed.models.keys())}; start it with --allow-model`,
     );
@@ -74,8 +77,8 @@ export class Names {
     if (isBuiltIn(name)) return name;
     const found = this.allowed.tasks.get(name) ?? this.#callers.fileOf(name);
     if (found !== null) return found;
-    throw new NotAllowed(
-      'task_not_allowed',
+    return refuse(
+      'task',
       param,
       `${quoted(name)} is no task of this server: ${some(this.tasks())}, or the id of a file of rows; start it with --allow-task`,
     );
@@ -95,8 +98,8 @@ export class Names {
       ? this.#callers.fileOf(name.slice('model:'.length))
       : null;
     if (grader !== null && statSync(grader).size > LARGEST_GRADER)
-      throw new NotAllowed(
-        'check_not_allowed',
+      return refuse(
+        'check',
         param,
         `${quoted(name)}: a grader has at most ${LARGEST_GRADER} bytes`,
       );
@@ -104,15 +107,15 @@ export class Names {
       return `model:${grader}@${this.model(readGrader(grader).grader.model, param)}`;
     const what =
       'of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)';
-    throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: ${what}`);
+    return refuse('check', param, `${quoted(name)}: ${what}`);
   }
 
   /** @throws NotAllowed */
   adapter(name: string, param: string): string {
     const found = this.allowed.adapters.get(name) ?? this.#callers.adapterOf(name);
     if (found !== null) return found;
-    throw new NotAllowed(
-      'adapter_not_allowed',
+    return refuse(
+      'adapter',
       param,
       `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this key that made one`,
     );
@@ -137,8 +140,8 @@ export class Names {
     const isLinked = (): boolean => folders.some((folder) => lstatSync(folder).isSymbolicLink());
     if (isName && this.#callers.mayRead(name) && isOne(folders.at(-1)!) && !isLinked())
       return realpathSync(folders.at(-1)!);
-    throw new NotAllowed(
-      'run_not_allowed',
+    return refuse(
+      'run',
       param,
       `${quoted(name)} is no ${what} of this key in the folder of this server`,
     );
@@ -148,21 +151,13 @@ export class Names {
   file(id: string, param: string): string {
     const found = this.#callers.fileOf(id);
     if (found !== null) return found;
-    throw new NotAllowed(
-      'file_not_allowed',
-      param,
-      `${quoted(id)} is no file that this key has uploaded`,
-    );
+    return refuse('file', param, `${quoted(id)} is no file that this key has uploaded`);
   }
 
   /** The folder. @throws NotAllowed */
   registry(param: string): string {
     if (this.allowed.registry !== undefined) return this.allowed.registry;
-    throw new NotAllowed(
-      'registry_not_allowed',
-      param,
-      'this server has no registry; start it with --registry',
-    );
+    return refuse('registry', param, 'this server has no registry; start it with --registry');
   }
 
   tasks(): string[] {

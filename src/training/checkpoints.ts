@@ -90,11 +90,11 @@ export interface SealedCheckpoint {
   readonly digest: string;
 }
 
-const filesOf = ({ trainer, best, sound }: Checkpoint): Record<string, Uint8Array> => ({
-  ...(trainer === null ? {} : { trainer }),
-  ...(best === null ? {} : { best }),
-  ...(sound === null ? {} : { sound }),
-});
+const FILES = ['trainer', 'best', 'sound'] as const;
+const filesOf = (checkpoint: Checkpoint): Record<string, Uint8Array> =>
+  Object.fromEntries(
+    FILES.flatMap((name) => (checkpoint[name] === null ? [] : [[name, checkpoint[name]]])),
+  );
 const digestOf = (content: Manifest): string => sha256(Buffer.from(canonicalJson(content)));
 
 export function sealCheckpoint(checkpoint: Checkpoint): SealedCheckpoint {
@@ -215,7 +215,7 @@ async function readOne(
   const { state, files } = content;
   if (named.get(state.logSize) !== digestOf(content))
     throw new Refusal('it is not the one that the log names');
-  const read = async (file: 'trainer' | 'best' | 'sound'): Promise<Uint8Array | null> => {
+  const read = async (file: (typeof FILES)[number]): Promise<Uint8Array | null> => {
     if (files[file] === undefined) return null;
     const bytes = await readFile(path.join(folder, file));
     if (sha256(bytes) !== files[file])

@@ -19,6 +19,7 @@ import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { longestReference } from '../evaluation/longest-reference.js';
 import { tooLong, Undrawn } from '../evaluation/exclusions.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
+import { given } from '../given.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { exchange, type Episode } from '../rollouts/episode.js';
@@ -106,11 +107,11 @@ const LOG_BYTES_PER_TOKEN = 12;
  * @throws IsoproError as resolveSettings, openTask and loadModel
  */
 export async function planRun(
-  given: RunSettingsInput,
+  input: RunSettingsInput,
   signal?: AbortSignal,
   verifierThreads = 1,
 ): Promise<RunPlan> {
-  const settings = isResolved(given) ? given : resolveSettings(await withProfile(given, signal));
+  const settings = isResolved(input) ? input : resolveSettings(await withProfile(input, signal));
   const started = performance.now();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
   const { style, maxTokens, samples, rollouts } = settings.sampling;
@@ -281,7 +282,7 @@ async function trainingRateOf(
       key: `${n % episodes.length}`,
     }));
     const batch = await learner.boundaries.sequences(pair, signal);
-    await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
+    await learner.trainer.differentiate(batch, given({ signal }));
     trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
   }
   return trained / ((performance.now() - begin) / 1000);

@@ -7,8 +7,7 @@ import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { createTrainer, type Trainer } from '../engine/trainer.js';
-import { deriveSeed } from '../random.js';
-import type { RunSettings } from './settings.js';
+import { seedOf, type RunSettings } from './settings.js';
 
 export interface LearnerOptions {
   readonly model: Model;
@@ -48,13 +47,7 @@ export class Learner {
     const trainer = await createTrainer(model, {
       lora: { targets, layers, rank, alpha: scale * rank, dropout },
       optimiser: { learningRate, warmupSteps, maxNorm, weightDecay },
-      seed: deriveSeed({
-        runSeed: BigInt(settings.seed),
-        purpose: 'adapter',
-        iteration: 0,
-        problemId: '',
-        sample: 0,
-      }),
+      seed: seedOf(settings, 'adapter'),
       threads: settings.model.threads,
       memoryBytes: trainerMemory,
     });

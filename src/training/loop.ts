@@ -148,21 +148,7 @@ async function checkpoint(
   // 18 MB of keys and values for each running sample of a small model are not held beside the
   // snapshots, which are 59 MB each
   await model.releaseContext();
-  const {
-    learner,
-    best,
-    sound,
-    layers,
-    adapterId,
-    adapterIteration,
-    learningRate,
-    maxNorm,
-    epsilon,
-    batchSize,
-    stop,
-    settled,
-    spent,
-  } = state;
+  const { learner, best, sound, layers, spent } = state;
   const trainer = learner === null ? null : await learner.trainer.snapshot();
   // compared by content: a remedy may change what an adapter's file does not show
   const apart = (snapshot: Uint8Array | null | undefined): Uint8Array | null =>
@@ -175,17 +161,11 @@ async function checkpoint(
       stage,
       iteration,
       logSize: log.size + 1,
-      layers: layers === null ? null : [...layers],
-      learningRate,
-      maxNorm,
-      epsilon,
-      batchSize,
-      best: { adapterId: best.adapterId, iteration: best.iteration },
-      sound: sound === null ? null : { adapterId: sound.adapterId, iteration: sound.iteration },
-      adapterId,
-      adapterIteration,
-      stop,
-      settled,
+      layers: layers && [...layers],
+      ...given(state, 'learningRate', 'maxNorm', 'epsilon', 'batchSize'),
+      best: given(best, 'adapterId', 'iteration'),
+      sound: sound && given(sound, 'adapterId', 'iteration'),
+      ...given(state, 'adapterId', 'adapterIteration', 'stop', 'settled'),
       spent: { ...spent },
     },
     trainer,

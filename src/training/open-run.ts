@@ -466,28 +466,11 @@ async function restore(
   } finally {
     reader.close();
   }
-  const {
-    learningRate,
-    maxNorm,
-    epsilon,
-    batchSize,
-    adapterId,
-    adapterIteration,
-    stop,
-    settled,
-    layers,
-  } = saved;
+  const { layers, spent } = saved;
   Object.assign(state, {
-    learningRate,
-    maxNorm,
-    epsilon,
-    batchSize,
-    adapterId,
-    adapterIteration,
-    stop,
-    settled,
-    layers,
-    spent: { ...saved.spent },
+    ...given(saved, 'learningRate', 'maxNorm', 'epsilon', 'batchSize'),
+    ...given(saved, 'adapterId', 'adapterIteration', 'stop', 'settled'),
+    ...{ layers, spent: { ...spent } },
   });
   const dev = readEvaluations(folder).evaluations.find(
     ({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration,

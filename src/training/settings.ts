@@ -14,6 +14,7 @@ import { readJson } from '../files.js';
 import { MATMUL_HELP, MATMULS, type NativeModelInfo } from '../engine/addon.js';
 import type { Seed } from '../engine/seed.js';
 import { didYouMean } from '../nearest.js';
+import { deriveSeed } from '../random.js';
 import { plainWords } from '../wrong-input.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
@@ -376,6 +377,10 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
 export const DATA_DEFAULTS: RunSettingsInput = {
   evaluation: { devSize: SET_SIZE.dev, testSize: SET_SIZE.test },
 };
+
+/** Seed of what a run draws once. */
+export const seedOf = ({ seed }: Pick<RunSettings, 'seed'>, purpose: string): bigint =>
+  deriveSeed({ runSeed: BigInt(seed), purpose, iteration: 0, problemId: '', sample: 0 });
 
 const complain = (problems: readonly string[]): never => {
   throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));

@@ -68,7 +68,7 @@ export class TeacherModel implements Teacher {
   ): Promise<TeacherModel | null> {
     const { teacher: name, teacherExamples: examples } = settings.algorithm;
     if (name === undefined) return null; // a setting of no other algorithm is accepted with it
-    const cancelling = signal === undefined ? {} : { signal };
+    const cancelling = given({ signal });
     const asked = examples === undefined ? task : askedOtherwise(task, { examples });
     const { path } = await resolveModel(name, cancelling);
     if (path === student.path) return new TeacherModel(student, false, settings, asked);

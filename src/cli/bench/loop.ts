@@ -1,11 +1,12 @@
 import { benchLoop, type Resident } from '../../../bench/loop.js';
 import { benchModel } from '../../../bench/models.js';
 import { benchTaskLoop } from '../../../bench/task-loop.js';
+import { given } from '../../given.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { resolveSettings } from '../../training/settings.js';
 import { print, printJson, printNote, UsageError } from '../output.js';
 import { formatBytes } from '../quantities.js';
-import { command } from '../command.js';
+import { command, type Stated } from '../command.js';
 import { number, text } from '../option.js';
 
 const shown = (resident: Resident | null): string =>
@@ -14,34 +15,34 @@ const shown = (resident: Resident | null): string =>
     : `${formatBytes(resident.total)} resident: ${formatBytes(resident.anonymous)} anonymous, ${formatBytes(resident.mapped)} mapped; ` +
       `proportional set ${formatBytes(resident.proportional)}`;
 
+const options = {
+  model: text(
+    'GGUF file, alias or hf: URI; default: the shape of Qwen2.5-3B, made on demand (1.9 GB)',
+  ),
+  task: text('a task of `tasks list` or a file; then --model is a real one, stages are told apart'),
+  iterations: number('rounds', 2),
+  rollouts: number('samples an iteration', 16),
+  samples: number('samples a prompt', 4),
+  tokens: number('tokens a sample; with --task at most', 64),
+  'prompt-tokens': number('tokens a prompt', 256),
+  'top-layers': number('trained layers', 8),
+  'batch-size': number('sequences a step', 8),
+  steps: number('with --task: steps an iteration', 4),
+  'dev-size': number('with --task: problems of each tier in its evaluation', 3),
+  'max-sequences': number('with --task: samples that are decoded together', 16),
+  'trainer-memory': number(
+    'with --task: bytes for activations, gradients and moments',
+    600_000_000,
+  ),
+  threads: number('0: the physical cores', 0),
+};
+
 export const benchLoopCommand = command({
   command: 'loop',
   describe:
     'Rollouts and steps in turns: time and memory of two iterations in the shape of Qwen2.5-3B; with --task, of a real model on a ' +
     'task, by stage',
-  options: {
-    model: text(
-      'GGUF file, alias or hf: URI; default: the shape of Qwen2.5-3B, made on demand (1.9 GB)',
-    ),
-    task: text(
-      'a task of `tasks list` or a file; then --model is a real one, stages are told apart',
-    ),
-    iterations: number('rounds', 2),
-    rollouts: number('samples an iteration', 16),
-    samples: number('samples a prompt', 4),
-    tokens: number('tokens a sample; with --task at most', 64),
-    'prompt-tokens': number('tokens a prompt', 256),
-    'top-layers': number('trained layers', 8),
-    'batch-size': number('sequences a step', 8),
-    steps: number('with --task: steps an iteration', 4),
-    'dev-size': number('with --task: problems of each tier in its evaluation', 3),
-    'max-sequences': number('with --task: samples that are decoded together', 16),
-    'trainer-memory': number(
-      'with --task: bytes for activations, gradients and moments',
-      600_000_000,
-    ),
-    threads: number('0: the physical cores', 0),
-  },
+  options,
   examples: [
     ['$0 bench loop --json', ''],
     ['$0 bench loop --model smollm2-135m --task extract', 'where the time of a run goes'],
@@ -53,15 +54,9 @@ export const benchLoopCommand = command({
     const result = await benchLoop({
       modelPath:
         argv.model === undefined ? benchModel('qwen2.5-3b') : (await resolveModel(argv.model)).path,
-      iterations: argv.iterations,
-      rollouts: argv.rollouts,
-      samples: argv.samples,
-      tokens: argv.tokens,
-      promptTokens: argv.promptTokens,
-      topLayers: argv.topLayers,
-      batchSize: argv.batchSize,
+      ...given(argv, 'iterations', 'rollouts', 'samples', 'tokens', 'promptTokens'),
+      ...given(argv, 'topLayers', 'batchSize', 'threads'),
       seed: 0n,
-      threads: argv.threads,
       onStage: ({ iteration, stage, seconds, resident }) =>
         printNote(
           `  ${iteration} ${stage.padEnd(15)} ${seconds.toFixed(1).padStart(6)} s  ${shown(resident)}\n`,
@@ -89,23 +84,10 @@ export const benchLoopCommand = command({
   },
 });
 
-interface TaskLoopArguments {
-  readonly model: string | undefined;
-  readonly iterations: number;
-  readonly rollouts: number;
-  readonly samples: number;
-  readonly tokens: number;
-  readonly topLayers: number;
-  readonly batchSize: number;
-  readonly steps: number;
-  readonly devSize: number;
-  readonly maxSequences: number;
-  readonly trainerMemory: number;
-  readonly threads: number;
-  readonly json: boolean;
-}
-
-async function taskLoop(task: string, argv: TaskLoopArguments): Promise<void> {
+async function taskLoop(
+  task: string,
+  argv: Stated<typeof options> & { readonly json: boolean },
+): Promise<void> {
   if (argv.model === undefined)
     throw new UsageError('--task needs --model: a model of random weights answers nothing');
   const modelPath = (await resolveModel(argv.model)).path;

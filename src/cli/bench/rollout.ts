@@ -26,20 +26,12 @@ export const benchRolloutCommand = command({
         argv.model === undefined
           ? benchModel('qwen2.5-0.5b')
           : (await resolveModel(argv.model)).path,
-      prompts: argv.prompts,
-      samples: argv.samples,
-      tokens: argv.tokens,
-      promptTokens: argv.promptTokens,
-      rounds: argv.rounds,
+      ...given(argv, 'prompts', 'samples', 'tokens', 'promptTokens', 'rounds', 'threads'),
       seed: BigInt(argv.seed),
-      ...given({ threads: argv.threads }),
       onRound: (round, of, rate) =>
         printNote(`round ${round}  ${of.padEnd(12)}  ${rate.toFixed(1)} tokens/s\n`),
     });
-    if (argv.json) {
-      printJson(result);
-      return;
-    }
+    if (argv.json) return printJson(result);
     const { ours, bareLoop, nodeLlamaCpp } = result;
     print(
       `ours            ${ours.toFixed(1)} tokens/s\n` +

@@ -2,7 +2,7 @@ import { benchModel } from '../../../bench/models.js';
 import { benchServe } from '../../../bench/serve.js';
 import { MATMULS } from '../../engine/addon.js';
 import { resolveModel } from '../../engine/model-files.js';
-import { given as stated } from '../../given.js';
+import { given } from '../../given.js';
 import { print, printJson, printNote, UsageError } from '../output.js';
 import { command } from '../command.js';
 import { number, text, threadsOption } from '../option.js';
@@ -40,14 +40,9 @@ export const benchServeCommand = command({
           ? benchModel('qwen2.5-0.5b')
           : (await resolveModel(argv.model)).path,
       clients,
-      requests: argv.requests,
-      promptTokens: argv.promptTokens,
-      tokens: argv.tokens,
-      rounds: argv.rounds,
-      adapterClients: argv.adapterClients,
+      ...given(argv, 'requests', 'promptTokens', 'tokens', 'rounds', 'adapterClients'),
+      ...given(argv, 'matmul', 'threads', 'peer'),
       silenceSeconds: argv.silence,
-      matmul: argv.matmul,
-      ...stated({ threads: argv.threads, peer: argv.peer }),
       onRound: (what) => printNote(`${what}\n`),
     });
     if (argv.json) return printJson(result);

@@ -12,7 +12,7 @@ import {
 import { publicKeyFile, readTrustedKey } from '../../log/witness-key.js';
 import { findRunOrPath } from '../../lookup/runs.js';
 import { namedRun } from '../../run-folder/manifest.js';
-import { command, commandGroup } from '../command.js';
+import { command, commandGroup, type Stated } from '../command.js';
 import { number, required, text, toggle } from '../option.js';
 import { logTrainingDataCommand } from './training-data.js';
 import { print, printJson, printJsonLine, UsageError } from '../output.js';
@@ -115,14 +115,6 @@ const verify = command({
   },
 });
 
-interface SelectArguments {
-  readonly run: string;
-  readonly stream: string | undefined;
-  readonly from: number;
-  readonly limit: number | undefined;
-  readonly abandoned: boolean;
-}
-
 const selection = {
   stream: {
     choices: [...new Set([RUN_STREAMS, TRUTH_STREAMS].flatMap(({ codes }) => Object.keys(codes)))],
@@ -133,7 +125,10 @@ const selection = {
   abandoned: toggle('also records of iterations that were interrupted and begun again'),
 };
 
-function forEachRecord(args: SelectArguments, visit: (record: LogRecord) => void): void {
+function forEachRecord(
+  args: Stated<typeof selection> & { readonly run: string },
+  visit: (record: LogRecord) => void,
+): void {
   const whole = (name: string, value: number): number => {
     if (!Number.isSafeInteger(value) || value < 0)
       throw new UsageError(`--${name} takes a whole number`);

@@ -14,7 +14,7 @@ import { askedBehind, note, noteOtherBase, noteWarnings, sentByClients } from '.
 import { end, interruption, printJsonLine, reportFailure, UsageError, write } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
-import { command } from '../command.js';
+import { command, type Stated } from '../command.js';
 import {
   contextOption,
   fixedThreadsOption,
@@ -26,67 +26,71 @@ import {
   threadsOption,
 } from '../option.js';
 
+const options = {
+  model: modelOption,
+  name: text('that the model answers to; default: as --model, a file without folder and .gguf'),
+  adapter: texts(
+    'NAME=ADAPTER: one in GGUF, or a run by folder or id, and the name of the model with it; may be repeated',
+  ),
+  registry: {
+    ...registryOption,
+    describe: 'folder of a registry whose names are served too',
+    defaultDescription: 'none',
+  },
+  adapters: text('folder from which /v1/load_lora_adapter may load; none: it may not'),
+  runs: text(
+    'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/jobs.md); default: neither',
+  ),
+  'allow-model': texts(
+    'MODEL or NAME=MODEL: further model that jobs may name, as --model takes it; may be repeated',
+  ),
+  'allow-task': texts(
+    'NAME=TASK: task that jobs may name beside those that ship, as --task takes it; may be repeated',
+  ),
+  jobs: number('jobs at once; others wait', 1),
+  host: text('address; any but a loopback one needs keys', '127.0.0.1'),
+  port: number('0: any that is free', 8080),
+  'api-key': texts(
+    'key that may read and ask, 16 characters or more; repeatable; also $ISOPRO_API_KEY, which other users of the machine do not see',
+  ),
+  'admin-key': {
+    ...text('key that may all; also $ISOPRO_ADMIN_KEY'),
+    defaultDescription: 'one that is made and printed',
+  },
+  keys: text('file of keys by their SHA-256: [{"name", "sha256", "scopes"}]'),
+  'tls-cert': text(
+    'file with a certificate and its chain, in PEM: HTTPS, and nothing else; goes with --tls-key',
+  ),
+  'tls-key': text('file with its private key, in PEM, without a passphrase'),
+  'allow-host': texts('further name that leads here; may be repeated'),
+  'allow-origin': texts('origin of pages that may call; may be repeated'),
+  'max-sequences': number('replies that run at once', 64),
+  'prefix-tokens': number(
+    'tokens of finished conversations that are kept, for those of the same key that begin alike; 0: none',
+    0,
+  ),
+  'max-waiting': number('replies that wait; more get 429', DEFAULT_LIMITS.waiting),
+  'max-tokens': {
+    ...number('tokens that a reply may have'),
+    defaultDescription: 'what the context has room for',
+  },
+  'max-body': number('bytes of a request', DEFAULT_LIMITS.bodyBytes),
+  'max-connections': number('connections at once', DEFAULT_LIMITS.connections),
+  rate: number('requests a minute of a key; more get 429', DEFAULT_LIMITS.requestsPerMinute),
+  timeout: number('seconds that a request may take', DEFAULT_LIMITS.requestSeconds),
+  drain: number('seconds that replies have to end after SIGTERM', DEFAULT_LIMITS.drainSeconds),
+  threads: threadsOption,
+  'fixed-threads': fixedThreadsOption,
+  matmul: matmulOption,
+  context: contextOption,
+};
+
+type Flags = Stated<typeof options>;
+
 export const serveCommand = command({
   command: 'serve',
   describe: 'Answer other programs over HTTP, as OpenAI does: a model, and adapters by name',
-  options: {
-    model: modelOption,
-    name: text('that the model answers to; default: as --model, a file without folder and .gguf'),
-    adapter: texts(
-      'NAME=ADAPTER: one in GGUF, or a run by folder or id, and the name of the model with it; may be repeated',
-    ),
-    registry: {
-      ...registryOption,
-      describe: 'folder of a registry whose names are served too',
-      defaultDescription: 'none',
-    },
-    adapters: text('folder from which /v1/load_lora_adapter may load; none: it may not'),
-    runs: text(
-      'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/jobs.md); default: neither',
-    ),
-    'allow-model': texts(
-      'MODEL or NAME=MODEL: further model that jobs may name, as --model takes it; may be repeated',
-    ),
-    'allow-task': texts(
-      'NAME=TASK: task that jobs may name beside those that ship, as --task takes it; may be repeated',
-    ),
-    jobs: number('jobs at once; others wait', 1),
-    host: text('address; any but a loopback one needs keys', '127.0.0.1'),
-    port: number('0: any that is free', 8080),
-    'api-key': texts(
-      'key that may read and ask, 16 characters or more; repeatable; also $ISOPRO_API_KEY, which other users of the machine do not see',
-    ),
-    'admin-key': {
-      ...text('key that may all; also $ISOPRO_ADMIN_KEY'),
-      defaultDescription: 'one that is made and printed',
-    },
-    keys: text('file of keys by their SHA-256: [{"name", "sha256", "scopes"}]'),
-    'tls-cert': text(
-      'file with a certificate and its chain, in PEM: HTTPS, and nothing else; goes with --tls-key',
-    ),
-    'tls-key': text('file with its private key, in PEM, without a passphrase'),
-    'allow-host': texts('further name that leads here; may be repeated'),
-    'allow-origin': texts('origin of pages that may call; may be repeated'),
-    'max-sequences': number('replies that run at once', 64),
-    'prefix-tokens': number(
-      'tokens of finished conversations that are kept, for those of the same key that begin alike; 0: none',
-      0,
-    ),
-    'max-waiting': number('replies that wait; more get 429', DEFAULT_LIMITS.waiting),
-    'max-tokens': {
-      ...number('tokens that a reply may have'),
-      defaultDescription: 'what the context has room for',
-    },
-    'max-body': number('bytes of a request', DEFAULT_LIMITS.bodyBytes),
-    'max-connections': number('connections at once', DEFAULT_LIMITS.connections),
-    rate: number('requests a minute of a key; more get 429', DEFAULT_LIMITS.requestsPerMinute),
-    timeout: number('seconds that a request may take', DEFAULT_LIMITS.requestSeconds),
-    drain: number('seconds that replies have to end after SIGTERM', DEFAULT_LIMITS.drainSeconds),
-    threads: threadsOption,
-    'fixed-threads': fixedThreadsOption,
-    matmul: matmulOption,
-    context: contextOption,
-  },
+  options,
   examples: [
     ['$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client'],
     [
@@ -152,8 +156,7 @@ export const serveCommand = command({
 });
 
 /** `NAME=THING` of a flag. */
-const named = (value: string): readonly string[] =>
-  /^([^=]+)=(.+)$/.exec(value)?.slice(1) ?? [];
+const named = (value: string): readonly string[] => /^([^=]+)=(.+)$/.exec(value)?.slice(1) ?? [];
 
 /** Of --adapter; says what it was asked behind. */
 function adapterOf(value: string) {
@@ -169,17 +172,7 @@ function adapterOf(value: string) {
 }
 
 /** What jobs may name, and how many run at once; undefined: there are none. */
-function jobsOf({
-  runs,
-  allowModel,
-  allowTask,
-  jobs: atOnce,
-}: {
-  readonly runs: string | undefined;
-  readonly allowModel: readonly string[];
-  readonly allowTask: readonly string[];
-  readonly jobs: number;
-}): JobOptions | undefined {
+function jobsOf({ runs, allowModel, allowTask, jobs: atOnce }: Flags): JobOptions | undefined {
   const models = allowModel.map((value) => {
     const [name = value, model = value] = named(value);
     return { name, model };
@@ -197,12 +190,10 @@ function jobsOf({
 }
 
 /** Every key that the server takes, and the one for administrators that was made. */
-function keysOf(argv: {
-  readonly apiKey: readonly string[];
-  readonly adminKey: string | undefined;
-  readonly keys: string | undefined;
-  readonly host: string;
-}): { readonly keys: readonly HashedKey[]; readonly made: string | undefined } {
+function keysOf(argv: Flags): {
+  readonly keys: readonly HashedKey[];
+  readonly made: string | undefined;
+} {
   const { ISOPRO_API_KEY, ISOPRO_ADMIN_KEY } = process.env;
   const stated = [
     ...argv.apiKey.map((key) => ['--api-key', key] as const),
@@ -223,7 +214,7 @@ function keysOf(argv: {
 }
 
 /** @throws UsageError */
-function requireNumbers(argv: Readonly<Record<string, unknown>>): void {
+function requireNumbers(argv: Flags): void {
   const wrong = (names: readonly string[], least: number, most: number): string | undefined =>
     names.find((name) => {
       const value = (argv[name] ?? least) as number;
