@@ -10,8 +10,8 @@ type Load = () => Promise<CommandModule>;
  */
 const COMMANDS: Readonly<Record<string, Load>> = {
   run: async () => (await import('./run/run-command.js')).runCommand,
-  'self-improve': async () => (await import('./run/self-improve.js')).selfImproveCommand,
-  distill: async () => (await import('./run/distill.js')).distillCommand,
+  'self-improve': async () => (await import('./run/run-command.js')).selfImproveCommand,
+  distill: async () => (await import('./run/run-command.js')).distillCommand,
   ablate: async () => (await import('./run/ablate.js')).ablateCommand,
   runs: async () => (await import('./runs/runs.js')).runsCommand,
   report: async () => (await import('./report.js')).reportCommand,

@@ -5,12 +5,12 @@ import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import type { Stated } from './command.js';
 import { UsageError } from './output.js';
 
-interface Described<Type extends 'string' | 'number'> {
+export interface Described<Type extends 'string' | 'number'> {
   readonly type: Type;
   readonly requiresArg: true;
   readonly describe: string;
 }
-interface Defaulting<Value> {
+export interface Defaulting<Value> {
   readonly default: Value;
 }
 type Maker<Type extends 'string' | 'number', Value> = {

@@ -35,20 +35,12 @@ export function plannedWork(settings: RunSettings): PlannedWork {
     samples: sampling.samples,
     together: model.maxSequences,
     // the classic buffer has as many as were accepted
-    ...(buffer.kind === 'classic'
-      ? {}
-      : {
-          trained: optimiser.stepsPerIteration * optimiser.batchSize,
-          ...(buffer.accept === 'references'
-            ? {}
-            : {
-                reuse: {
-                  uses: MAX_USES,
-                  passing: passingOnly,
-                  earlier: replays && buffer.accumulate,
-                },
-              }),
-        }),
+    ...(buffer.kind !== 'classic' && {
+      trained: optimiser.stepsPerIteration * optimiser.batchSize,
+      ...(buffer.accept !== 'references' && {
+        reuse: { uses: MAX_USES, passing: passingOnly, earlier: replays && buffer.accumulate },
+      }),
+    }),
     ...given({ forgetting: evaluation.forgetting }),
   };
 }

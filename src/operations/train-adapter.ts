@@ -14,8 +14,8 @@ import { IsoproError } from '../errors.js';
 import type { TrackerName } from '../trackers/trackers.js';
 import { withoutAliases } from './aliases.js';
 import { trained, type TrainStep } from './train/course.js';
-import { TrainFiles } from './train/files.js';
-import { begunWith, contradictionsOf, courseMembers } from './train/settings.js';
+import { TrainFiles, type SettingNames } from './train/files.js';
+import { begunWith, contradictionsOf, courseMembers, HELD } from './train/settings.js';
 import { train } from './train/train.js';
 
 export type { TrainStep } from './train/course.js';
@@ -127,6 +127,14 @@ const optionsSchema = z.strictObject({
   onStep: callback<TrainStep>().optional(),
 });
 
+const OPTIONS: SettingNames = {
+  out: 'options.out',
+  data: 'options.examples',
+  resume: 'options.resume',
+  force: 'options.overwrite',
+  of: (flag) => `options.${HELD[flag as keyof typeof HELD]}`,
+};
+
 /** How often the state of a training that is resumed is saved. */
 const SAVED_EVERY = 25;
 
@@ -159,7 +167,7 @@ export async function trainAdapter(
     throw new IsoproError('INVALID_ARGUMENT', `options.out: ${out} is there already`, {
       remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
     });
-  const files = new TrainFiles(out, saveEvery !== undefined || resume);
+  const files = new TrainFiles(out, saveEvery !== undefined || resume, OPTIONS);
   files.check({ resume, force });
   const hash = files.areKept
     ? createHash('sha256').update(JSON.stringify(examples)).digest('hex')

@@ -280,29 +280,20 @@ export class KeptReplies {
       const samples = [...prompt.seeds.keys()].filter(
         (sampleIndex) => !found.has(`${promptIndex}/${sampleIndex}`),
       );
-      return samples.length === 0
-        ? []
-        : [
-            {
-              promptIndex,
-              samples,
-              prompt: { ...prompt, seeds: samples.map((i) => prompt.seeds[i]!) },
-            },
-          ];
+      const seeds = samples.map((i) => prompt.seeds[i]!);
+      return samples.length === 0 ? [] : [{ promptIndex, samples, prompt: { ...prompt, seeds } }];
     });
     const replies = backend.sample({
       ...request,
       prompts: rest.map(({ prompt }) => prompt),
-      ...(onProgress === undefined
-        ? {}
-        : {
-            onProgress: (progress) =>
-              onProgress({
-                ...progress,
-                finished: progress.finished + kept.length,
-                total: progress.total + kept.length,
-              }),
+      ...(onProgress && {
+        onProgress: (progress) =>
+          onProgress({
+            ...progress,
+            finished: progress.finished + kept.length,
+            total: progress.total + kept.length,
           }),
+      }),
     });
     let waiting = control === undefined ? null : kept;
     for await (const sampled of replies) {

@@ -141,16 +141,14 @@ export function readResult(folder: string): RunResult {
   const [was, is] = (['before', 'after'] as const).map((when) =>
     constrained.find((each) => each.when === when),
   );
-  const given =
-    was === undefined || is === undefined
-      ? {}
-      : {
-          constrained: {
-            before: was.summary,
-            after: is.summary,
-            ...paired(compareEvaluations(was, is, logged.tiers)),
-          },
-        };
+  const bothConstrained = was !== undefined &&
+    is !== undefined && {
+      constrained: {
+        before: was.summary,
+        after: is.summary,
+        ...paired(compareEvaluations(was, is, logged.tiers)),
+      },
+    };
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   const iterations = iterationsOf(folder, logged);
   return {
@@ -161,7 +159,7 @@ export function readResult(folder: string): RunResult {
       after: after.summary,
       ...paired(comparison),
       readings: Object.fromEntries(readings),
-      ...given,
+      ...bothConstrained,
     },
     trivialPolicies,
     forgetting,

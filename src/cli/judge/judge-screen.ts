@@ -206,31 +206,17 @@ function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] 
   )
     return [];
   const [was, is] = [percent(before.mean), percent(after.mean)];
-  const said = (text: string, paint: Paint): string[] => [
-    painted(wrapped(text, style), paint, style),
-  ];
-  switch (findingBeside([before.mean, after.mean], heldOut.change)) {
-    case 'worse':
-      return said(
-        `The run made the model worse: ${is} of the test problems solved after it, ${was} before.`,
-        'fair',
-      );
-    case 'better':
-      return said(
-        `The run made the model better: ${is} of the test problems solved after it, ${was} before.`,
-        'strong',
-      );
-    case 'chance':
-      return before.mean === after.mean
-        ? said(
-            `The run changed nothing on the test problems: ${is} solved after it, as before.`,
-            'fair',
-          )
-        : said(
-            `${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`,
-            'fair',
-          );
-  }
+  const finding = findingBeside([before.mean, after.mean], heldOut.change);
+  const same = `The run changed nothing on the test problems: ${is} solved after it, as before.`;
+  const text = {
+    worse: `The run made the model worse: ${is} of the test problems solved after it, ${was} before.`,
+    better: `The run made the model better: ${is} of the test problems solved after it, ${was} before.`,
+    chance:
+      before.mean === after.mean
+        ? same
+        : `${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`,
+  }[finding];
+  return [painted(wrapped(text, style), finding === 'better' ? 'strong' : 'fair', style)];
 }
 
 function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {
@@ -240,12 +226,15 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
   );
   const without = skipped.length === 0 ? '' : `. Not looked at: ${skipped.join('; ')}`;
   const end = (text: string, paint: Paint): string => painted(wrapped(text, style), paint, style);
+  const scored = (): string[] => [
+    ...scoreLines(report, target, style),
+    '',
+    ...outcomeLines(report, style),
+  ];
   switch (verdict) {
     case 'pass':
       return [
-        ...scoreLines(report, target, style),
-        '',
-        ...outcomeLines(report, style),
+        ...scored(),
         end(
           `PASS: the log is whole, and what it claims was found again here, relative to the key above${without}`,
           'good',
@@ -253,9 +242,7 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
       ];
     case 'not_verified':
       return [
-        ...scoreLines(report, target, style),
-        '',
-        ...outcomeLines(report, style),
+        ...scored(),
         end(
           `NOT VERIFIED: nothing fails, but not everything was measured and confirmed here: ${notVerified
             .map((each) => label(each, 300))

@@ -1,7 +1,14 @@
 import type { CommandModule } from 'yargs';
 import { runDefaults } from '../../operations/reply-source.js';
 import { shownValue, type Flag } from '../../operations/flags.js';
-import { run, type LoopOutcome, type LoopRequest, type LoopResult } from '../../operations/run.js';
+import {
+  distill,
+  run,
+  selfImprove,
+  type LoopOutcome,
+  type LoopRequest,
+  type LoopResult,
+} from '../../operations/run.js';
 import type { TerminalStyle } from '../../text/terminal-style.js';
 import { withProfile } from '../../training/profile.js';
 import {
@@ -53,7 +60,7 @@ async function outcomeText(
 }
 
 /** A way of running the loop. */
-export const loopCommand = (
+const loopCommand = (
   operation: typeof run,
   examples: OperationCommand<typeof run>['examples'],
 ): CommandModule =>
@@ -97,4 +104,23 @@ export const runCommand = loopCommand(run, [
   ],
   ['$0 run --mode isopro zero-shot best-of-k', 'the loop next to two of them'],
   ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'],
+]);
+
+export const selfImproveCommand = loopCommand(selfImprove, [
+  ['$0 self-improve --iterations 3', 'three rounds on the embedded model'],
+  [
+    '$0 self-improve --model smollm2-135m --task extract --no-accumulate',
+    'each round on what it sampled itself, as the paper has it',
+  ],
+]);
+
+export const distillCommand = loopCommand(distill, [
+  [
+    '$0 distill --model smollm2-135m --teacher smollm2-360m --task extract',
+    'a larger model of the same family',
+  ],
+  [
+    '$0 distill --model smollm2-135m --teacher smollm2-135m --teacher-examples 4 --task extract',
+    'the same model with solved examples',
+  ],
 ]);

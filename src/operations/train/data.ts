@@ -169,17 +169,10 @@ interface Kind<Example> {
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
-    const { sequences, conversations, tooLong, notes } = tokenisedExamples(
-      examples,
-      model,
-      maxTokens,
-    );
-    return {
-      examples: sequences,
-      conversationOf: (sequence) => conversations.get(sequence),
-      tooLong,
-      notes,
-    };
+    const { sequences, conversations, ...found } = tokenisedExamples(examples, model, maxTokens);
+    const conversationOf = (sequence: TrainSequence): string | undefined =>
+      conversations.get(sequence);
+    return { examples: sequences, conversationOf, ...found };
   };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
@@ -193,7 +186,7 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
         return {
           ...learned,
           curation: counts,
-          ...(dev.length === 0 ? {} : { dev: tokenised(curatedToMeasure(dev, curation)).examples }),
+          ...(dev.length > 0 && { dev: tokenised(curatedToMeasure(dev, curation)).examples }),
           notes: [
             ...notes,
             ...(answers === 'last' ? unlearned(train) : []),

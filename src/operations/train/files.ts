@@ -18,6 +18,22 @@ const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 /** What decides how a training goes, by flag; null where a flag was not given. */
 export type BegunWith = Readonly<Record<string, z.output<typeof setting>>>;
 export const DATA_HASH = 'data-hash';
+/** How whoever starts a training names its settings. */
+export interface SettingNames {
+  readonly out: string;
+  readonly data: string;
+  readonly resume: string;
+  readonly force: string;
+  /** @param flag of a setting that a state is held to */
+  readonly of: (flag: string) => string;
+}
+const FLAGS: SettingNames = {
+  out: '--out',
+  data: '--data',
+  resume: '--resume',
+  force: '--force',
+  of: (flag) => `--${flag}`,
+};
 /** What made the tokens of rows. */
 const RENDERER = 'renderer';
 const END_OF_ANSWER = 'end-of-answer';
@@ -70,12 +86,14 @@ export class TrainFiles {
   readonly settings: string;
   /** Whether the training can be resumed: state and losses are written. */
   readonly areKept: boolean;
+  readonly #names: SettingNames;
   #lines: Line[] = [];
   #hasBest = false;
 
-  constructor(out: string, areKept = true) {
+  constructor(out: string, areKept = true, names = FLAGS) {
     this.out = out;
     this.areKept = areKept;
+    this.#names = names;
     this.state = `${out}.state`;
     this.settings = `${out}.state.json`;
     this.best = `${out}.best`;
@@ -90,16 +108,17 @@ export class TrainFiles {
    *   IsoproError WRITE_FAILED
    */
   check({ resume, force }: { readonly resume: boolean; readonly force: boolean }): void {
+    const names = this.#names;
     const hasState = this.areKept && existsSync(this.state);
-    if (resume && !hasState) throw new WrongSettings(`--resume: there is no ${this.state}`);
+    if (resume && !hasState) throw new WrongSettings(`${names.resume}: there is no ${this.state}`);
     if (!resume && !force) {
       if (existsSync(this.out))
         throw new WrongSettings(
-          `${this.out} is there already: --force replaces it, or give another --out.`,
+          `${this.out} is there already: ${names.force} replaces it, or give another ${names.out}.`,
         );
       if (hasState)
         throw new WrongSettings(
-          `${this.state} is of a training that was interrupted: --resume continues it, --force begins again.`,
+          `${this.state} is of a training that was interrupted: ${names.resume} continues it, ${names.force} begins again.`,
         );
     }
     for (const target of this.areKept ? [this.out, this.state, this.losses] : [this.out])
@@ -111,26 +130,29 @@ export class TrainFiles {
    * @throws IsoproError INVALID_ARGUMENT naming what differs
    */
   checkSame(settings: BegunWith): void {
-    const before = existsSync(this.settings)
-      ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data
-      : undefined;
+    const [names, before] = [this.#names, this.#begun()];
     if (before === undefined) return;
     const differing = Object.entries(settings).flatMap(([flag, value]) => {
       const was = before[flag] ?? null;
       if (was === value) return [];
       return flag === DATA_HASH
-        ? ['another content of --data, or of the split beside it']
-        : [`--${flag} ${shown(value)}, which was ${shown(was)}`];
+        ? [`another content of ${names.data}, or of the split beside it`]
+        : [`${names.of(flag)} ${shown(value)}, which was ${shown(was)}`];
     });
     if (differing.length === 0) return;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `--resume: ${this.state} was begun otherwise: now ${differing.join('; ')}`,
+      `${names.resume}: ${this.state} was begun otherwise: now ${differing.join('; ')}`,
       {
-        remedy:
-          'Resume with the flags and the data that it was begun with, or begin again with --force in place of --resume.',
+        remedy: `Resume with the settings and the data that it was begun with, or begin again with ${names.force} in place of ${names.resume}.`,
       },
     );
+  }
+
+  /** Undefined where nothing is known of it. */
+  #begun(): BegunWith | undefined {
+    if (!existsSync(this.settings)) return undefined;
+    return z.record(z.string(), setting).safeParse(readJson(this.settings)).data;
   }
 
   /**
@@ -138,9 +160,7 @@ export class TrainFiles {
    * @throws IsoproError INVALID_ARGUMENT
    */
   checkTokens({ rendererId, formerRendererId, endOfAnswer, formerEndOfAnswer }: RowTokens): void {
-    const before = existsSync(this.settings)
-      ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data
-      : undefined;
+    const [names, before] = [this.#names, this.#begun()];
     const wasRendered = before?.[RENDERER] ?? formerRendererId ?? rendererId;
     const ended = before?.[END_OF_ANSWER] ?? formerEndOfAnswer;
     const differing = [
@@ -158,10 +178,9 @@ export class TrainFiles {
     if (differing.length === 0) return;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `--resume: ${this.state} was begun by another version: ${differing.join('; ')}`,
+      `${names.resume}: ${this.state} was begun by another version: ${differing.join('; ')}`,
       {
-        remedy:
-          'Start again with --force instead of --resume, or continue with the version of isopro-native that began it.',
+        remedy: `Start again with ${names.force} instead of ${names.resume}, or continue with the version of isopro-native that began it.`,
       },
     );
   }

@@ -182,7 +182,7 @@ export const learningRateOf = ({
  * What a state is held to, by the names that its settings file has had from the beginning; the
  * model is not among them, since the state has its hash.
  */
-const HELD = {
+export const HELD = {
   objective: 'objective',
   answers: 'answers',
   beta: 'beta',

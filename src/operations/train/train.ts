@@ -5,9 +5,9 @@ import { z } from 'zod';
 import { hashFile } from '../../engine/adapter.js';
 import { loadModel } from '../../engine/model.js';
 import { rowsOf } from '../../fine-tuning/training-examples.js';
-import { label } from '../../text/hostile-text.js';
 import { splitPath } from '../../tasks/data/split.js';
 import { memoryOf, TRAINER_BYTES } from '../memory.js';
+import { noticeTo, warningsOf } from '../notes.js';
 import { operation } from '../operation.js';
 import { trained, tried, type Trained, type TrainingPlan, type TrainingTrial } from './course.js';
 import { exampleLines } from './data.js';
@@ -81,10 +81,7 @@ export const train = operation({
     if (resume) files.checkSame(begun);
     const rows = rowsOf(exampleLines(data)); // before the model, which takes longer to be missed
     await using model = await loadModel(settings.model, { signal: context.signal });
-    for (const warning of model.info.warnings) {
-      const text = `${path.basename(model.path)}: llama.cpp warns: ${label(warning, 300)}`;
-      context.tell({ type: 'notice', data: { text } });
-    }
+    warningsOf(model).forEach(noticeTo(context.tell));
     const request = {
       ...{ model, rows, settings, files, begun, resume, file: data },
       validationRows:

@@ -47,9 +47,9 @@ export async function sampledMethods(
     maxSequences: settings.model.maxSequences,
     adapter: null,
     ...given({ signal }),
-    ...(onProgress === undefined
-      ? {}
-      : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),
+    ...(onProgress && {
+      onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress),
+    }),
   });
   const seconds = (performance.now() - begin) / 1000;
   const chosen = async (
