@@ -14,11 +14,11 @@ import { generateCommand, taskHere } from './tasks/task-flags.js';
  */
 export function askedBehind(
   { run }: Pick<FoundAdapter, 'run'>,
-  remedy = '--task with the task of its run sets them there.',
+  remedy = 'Give --task with the task of its run to add them.',
 ): string | null {
   const behind = run === null ? null : trainedBehind(run.manifest.start);
   if (behind === null) return null;
-  return `The adapter was trained behind ${behind}: without the same before a question it answers otherwise. ${remedy}`;
+  return `The adapter was trained with ${behind} before every question; without them its answers differ. ${remedy}`;
 }
 
 /** Of a program that is asked from elsewhere. */
@@ -26,7 +26,7 @@ export function sentByClients({ run }: Pick<FoundAdapter, 'run'>): string {
   if (run === null) return '';
   const { start } = run.manifest;
   const task = taskHere(start) === null ? ` (TASK: the file of ${label(start.task.id)})` : '';
-  return `Whoever asks has to send them; \`${visible(generateCommand(start))}\` prints them${task}.`;
+  return `Clients must send them; \`${visible(generateCommand(start))}\` prints them${task}.`;
 }
 
 export const note = (text: string | null): void => {

@@ -7,16 +7,16 @@ import { toggle } from './option.js';
 
 export const doctorCommand = command({
   command: 'doctor',
-  describe: 'Examine this machine and this installation',
+  describe: 'Check this machine and this installation',
   options: {
     selftest: toggle(
-      'also compute: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)',
+      'also run computations: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)',
     ),
   },
   epilogue: 'Exit codes: 0 nothing failed (warnings allowed), 1 something failed.',
   examples: [
-    ['$0 doctor', 'what was found, and what to do about it'],
-    ['$0 doctor --selftest', 'one block of text that a maintainer can read'],
+    ['$0 doctor', 'findings, and what to do about them'],
+    ['$0 doctor --selftest', 'a report for the maintainers'],
   ],
   handler: async ({ json, selftest }) => {
     const ok = selftest ? await runSelftest(json) : await examine(json);

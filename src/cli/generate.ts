@@ -29,25 +29,25 @@ import {
 
 const options = {
   model: text(
-    `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
+    `GGUF file, alias, or hf: URI; default: the base of the adapter, else ${EMBEDDED_MODEL}`,
   ),
   prompt: {
     type: 'string',
     array: true,
     nargs: 1,
-    describe: 'a user message, or with --raw a text; may be repeated',
+    describe: 'user message, or text with --raw; repeatable',
   } as const,
   prompts: text(
-    'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
+    'JSONL file of prompts, or - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
   ),
-  raw: toggle('continue each prompt as it stands, without chat template'),
+  raw: toggle('continue each prompt as it is, without a chat template'),
   system: text('system message before every prompt'),
-  samples: number('answers a prompt', 1),
-  'max-tokens': number('tokens an answer', 256),
+  samples: number('answers per prompt', 1),
+  'max-tokens': number('max tokens per answer', 256),
   ...samplingOptions,
-  'top-k': number('0: off', 0),
+  'top-k': number('top-k sampling; 0: off', 0),
   seed: text('64-bit seed; the same request gives the same answers', '0'),
-  stop: texts('text that ends an answer; may be repeated'),
+  stop: texts('text that ends an answer; repeatable'),
   grammar: {
     ...text('file with a GBNF grammar that every answer follows'),
     conflicts: 'json-schema',
@@ -56,17 +56,17 @@ const options = {
   adapter: adapterOption,
   task: asTrainedOption,
   registry: registryOption,
-  'adapter-scale': number('factor on the adapter', 1),
+  'adapter-scale': number('scale of the adapter', 1),
   threads: threadsOption,
   'fixed-threads': fixedThreadsOption,
-  context: number('tokens of KV cache over all running answers'),
-  stream: toggle('one answer to one prompt, as it is sampled; with --json a line a token'),
+  context: number('KV cache in tokens, shared by all running answers'),
+  stream: toggle('stream one answer to one prompt; with --json, one line per token'),
 };
 
 export const generateCommand = command({
   command: 'generate',
   describe:
-    'Sample answers to many prompts at once; text in a terminal, else JSONL, in the order of the prompts',
+    'Sample answers to many prompts at once, in prompt order: text in a terminal, else JSONL',
   options,
   examples: [
     [
@@ -75,16 +75,19 @@ export const generateCommand = command({
     ],
     [
       '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream',
-      'the answer as it is sampled',
+      'stream the answer',
     ],
     [
       '$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl',
       'a file of prompts',
     ],
-    ['$0 generate --model ./base.gguf --raw --prompt "Once upon a time"', 'a base model goes on'],
+    [
+      '$0 generate --model ./base.gguf --raw --prompt "Once upon a time"',
+      'continue a text with a base model',
+    ],
     [
       '$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream',
-      'behind the examples of a run',
+      'with the solved examples of a run',
     ],
     [
       '$0 tasks generate --json | $0 generate --model tiny --prompts -',
@@ -170,10 +173,10 @@ function requireSense({
   if (!/^\d{1,20}$/.test(seed))
     throw new UsageError(`--seed: expected a whole number of 0 or more, got ${seed}`);
   if (raw && system !== undefined)
-    throw new UsageError('--raw continues a prompt as it stands: leave out --system.');
+    throw new UsageError('--raw uses prompts as they are: leave out --system.');
   if (task !== undefined && (raw || system !== undefined))
     throw new UsageError(
-      "--task sets what stood before the run's questions: leave out --raw and --system.",
+      '--task sets the system message and examples: leave out --raw and --system.',
     );
   if (stream && (prompt?.length !== 1 || samples !== 1))
     throw new UsageError('--stream takes one --prompt and one sample.');

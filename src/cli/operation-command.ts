@@ -133,7 +133,7 @@ export function settingsOf<Op extends Pick<AnyOperation, 'flags' | 'read'>>(
 const CONFIG = {
   type: 'string',
   requiresArg: true,
-  describe: 'JSON file of settings; flags come first',
+  describe: 'JSON file of settings; flags take precedence',
 } as const;
 
 export const operationCommand = <Op extends AnyOperation>(

@@ -45,20 +45,20 @@ export const required = (describe: string) =>
   ({ type: 'string', demandOption: true, describe }) as const;
 
 /** Of the commands that load one model. */
-export const modelOption = text('path of a GGUF file, an alias, or an hf: URI', EMBEDDED_MODEL);
-export const baseModelOption = required(
-  'the base model: path of a GGUF file, or an alias or URI that is in the cache',
-);
+export const modelOption = text('GGUF file, alias, or hf: URI', EMBEDDED_MODEL);
+export const baseModelOption = required('base model: a GGUF file, or a cached alias or URI');
 export const adapterOption = text(
-  'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
+  'LoRA adapter: a GGUF file, a run (folder or start of its id), or a name in the registry',
 );
 /** An adapter in any form. */
 export const adapterArgument = required(
-  "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
+  'adapter: a GGUF file, a run (folder or start of its id), a PEFT folder, or a name in the registry',
 );
-export const runArgument = required('run folder, or the beginning of a run id in ./runs');
-export const threadsOption = number('default: the physical cores');
-export const fixedThreadsOption = toggle('the results of this many threads, under load too');
+export const runArgument = required('run folder, or the start of a run id in ./runs');
+export const threadsOption = number('threads; default: the physical cores');
+export const fixedThreadsOption = toggle(
+  'always compute with --threads threads, so that load does not change results',
+);
 export const matmulOption = {
   choices: MATMULS,
   default: 'auto' as const,
@@ -66,15 +66,15 @@ export const matmulOption = {
 } satisfies Options;
 
 export const contextOption = number(
-  'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384',
+  'KV cache in tokens; default: what fits into 1 GiB (4,096 to 16,384)',
 );
 
 /** How the next token is drawn. */
 export const samplingOptions = {
-  temperature: number('0 takes the most likely token', 0.8),
-  'top-p': number('1: off; 0: only the most likely token', 1),
-  'min-p': number('0: off', 0),
-  'repeat-penalty': number('1: off', 1),
+  temperature: number('sampling temperature; 0: greedy', 0.8),
+  'top-p': number('nucleus sampling; 1: off, 0: greedy', 1),
+  'min-p': number('min-p sampling; 0: off', 0),
+  'repeat-penalty': number('penalty on repeated tokens; 1: off', 1),
 };
 
 /** What they state, with the seed. */

@@ -11,7 +11,7 @@ export const registryOption = {
 };
 
 /** Of the commands that write. */
-export const clockOption = toggle('write although the clock lies behind the last event');
+export const clockOption = toggle('write even if the clock is behind the last event');
 
 export const aliasOption = text(
   'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
@@ -19,7 +19,7 @@ export const aliasOption = text(
 
 /** The public key that signatures are checked with. */
 export const witnessKeyOption = {
-  ...text("the witness's public key"),
+  ...text('public key of the witness'),
   defaultDescription: "this machine's own",
 };
 
@@ -59,7 +59,7 @@ export function timeOf(text: string): number {
   const ms = text === 'now' ? Date.now() : Date.parse(text);
   if (!Number.isFinite(ms) || ms < 0)
     throw new UsageError(
-      `--at: ${text} is no date; give one such as 2026-11-22, 2026-11-22T14:30Z or now`,
+      `--at: ${text} is not a date; use a form such as 2026-11-22, 2026-11-22T14:30Z or now`,
     );
   return ms * 1000;
 }

@@ -10,10 +10,10 @@ import { runArgument, text } from './option.js';
 
 export const reportCommand = command({
   command: 'report <run>',
-  describe: 'Write report.html of a run: one file that opens offline',
+  describe: 'Write report.html of a run, one file that works offline',
   positionals: { run: runArgument },
   options: { out: text('file to write; default: report.html in the run folder') },
-  examples: [['$0 report runs/3f2a', 'also of a run that has not ended']],
+  examples: [['$0 report runs/3f2a', 'also for an unfinished run']],
   handler: async ({ run: target, out, json }) => {
     if (out !== undefined) requireTarget(out);
     // the chart library takes a third of a second

@@ -11,7 +11,7 @@ import { UsageError } from './output.js';
 import { taskHere } from './tasks/task-flags.js';
 
 export const asTrainedOption = text(
-  "the task of the adapter's run: what stood before every question there, such as solved examples, stands before each prompt",
+  "task of the adapter's run: adds its system message and solved examples before each prompt",
 );
 
 /**
@@ -23,15 +23,14 @@ export async function asTrained(
   found: Pick<FoundAdapter, 'run'> | null,
   specifier: string,
 ): Promise<readonly ChatMessage[]> {
-  if (found?.run == null)
-    throw new UsageError('--task goes with the adapter of a run: --adapter RUN');
+  if (found?.run == null) throw new UsageError('--task needs the adapter of a run: --adapter RUN');
   const { start } = found.run.manifest;
   const opened = await openRunTask(start, specifier);
   if (opened.task === null)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `what stood before the run's questions cannot be made again: ${opened.reason}`,
-      { remedy: 'Give what the run had as --task.' },
+      `cannot rebuild the prompts of the run: ${opened.reason}`,
+      { remedy: "Give the run's own task as --task." },
     );
   await using task = opened.task;
   const { style } = start.evaluation;

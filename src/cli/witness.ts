@@ -7,14 +7,14 @@ import { number, toggle } from './option.js';
 
 export const witnessCommand = command({
   command: 'witness',
-  describe: 'The process that signs the heads of runs; `run` starts it by itself',
+  describe: 'Run the process that signs the heads of runs; `run` starts it automatically',
   options: {
-    'show-key': toggle('print the public key and stop'),
-    idle: number('seconds to wait for a first run', 5),
+    'show-key': toggle('print the public key and exit'),
+    idle: number('seconds to wait for the first run', 5),
   },
   epilogue:
-    'It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.',
-  examples: [['$0 witness --show-key > witness.pub', 'the key to publish beside a run']],
+    'It exits when its last run disconnects. It proves more under another user or on another machine: see docs/trust.md.',
+  examples: [['$0 witness --show-key > witness.pub', 'the key to publish with a run']],
   handler: async ({ showKey, idle, json }) => {
     if (!Number.isFinite(idle)) throw new UsageError('--idle takes a number of seconds');
     const text = formatTrustedKey({ signer: 'witness', publicKey: openWitnessKey().publicKey });
@@ -31,7 +31,8 @@ export const witnessCommand = command({
       signal: stop.signal,
       onListening: (address) => process.stderr.write(`witness ${text}\nlistening on ${address}\n`),
     });
-    if (ended === 'busy') process.stderr.write('this home has a witness already\n');
+    if (ended === 'busy')
+      process.stderr.write('a witness is already running for this home folder\n');
     if (json) printJson({ ended });
   },
 });

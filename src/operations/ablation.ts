@@ -120,7 +120,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     if (taken !== undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${taken}: the condition ${condition} is to change it, so it cannot be set for all`,
+        `${taken}: the condition ${condition} changes this setting, so it cannot be set for all`,
       );
   }
   const whole = await withProfile(input, signal);
@@ -131,7 +131,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     if (twin !== undefined)
       throw new IsoproError(
         'CONDITIONS_EQUAL',
-        `under these settings ${condition} is ${twin}: it changes nothing that decides a run`,
+        `under these settings ${condition} is the same as ${twin}: it changes nothing that decides a run`,
         {
           remedy: `Leave it out with --conditions, or ${DIFFER[condition] ?? 'choose settings under which they differ'}.`,
         },
@@ -211,7 +211,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
  * away.
  */
 const DIFFER: Partial<Record<Condition, string>> = {
-  'no-accumulation': 'take more iterations than one: the first has nothing earlier to train on',
+  'no-accumulation': 'use more than one iteration: the first has no earlier rollouts to train on',
   'no-cot': 'ask for reasoning: --style cot',
 };
 

@@ -108,7 +108,7 @@ export async function evaluateTask(
   const named = await findModel(asked);
   await using task = await openTask(asked.task, openedWith(asked));
   if (asked.constrained && task.answerGrammar === null)
-    throw new IsoproError('INVALID_ARGUMENT', `constrained: ${task.id} has no grammar of answers`);
+    throw new IsoproError('INVALID_ARGUMENT', `constrained: ${task.id} has no answer grammar`);
   const set = await evaluationSet(task, asked.set, asked.perTier ?? SET_SIZE[asked.set]);
   const note = noticeTo(context.tell);
   shortTiers(task, set).forEach(note);
@@ -281,7 +281,7 @@ function beaten(
   return mean === null || mean < accuracy.mean
     ? []
     : [
-        `A program without a model (${name}) solves ${percent(mean)}, and these replies ${percent(accuracy.mean)}.`,
+        `A program without a model (${name}) solves ${percent(mean)}, and these replies solve ${percent(accuracy.mean)}.`,
       ];
 }
 
@@ -297,6 +297,6 @@ function undecidedPolicies(
   if (lost.length === 0) return [];
   const names = lost.map(([policy]) => policy).join(', ');
   return [
-    `The verifier decided no answer of ${names}: ${label(lost[0]![1][0]!.reason ?? 'it gave no reason', 300)}. \`tasks check\` tries it.`,
+    `The verifier could not decide any answer of ${names}: ${label(lost[0]![1][0]!.reason ?? 'it gave no reason', 300)}. \`tasks check\` tests the verifier.`,
   ];
 }

@@ -11,13 +11,13 @@ export type Evaluation = TaskEvaluation | ForgettingEvaluation;
 
 export const evaluate = operation({
   id: 'eval',
-  title: "Accuracy of a model, with or without an adapter, on a task's held-out problems",
+  title: "Evaluate a model, with or without an adapter, on a task's held-out problems",
   settings: evaluateSettings,
   contradictions,
   run: (asked, context): Promise<Evaluation> =>
     asked.forgetting ? evaluateForgetting(asked, context) : evaluateTask(asked, context),
   job: {
-    title: "Accuracy of a model on a task's held-out problems",
+    title: "Evaluate a model on a task's held-out problems",
     resolve: (stated, names) => resolvedNames(evaluateSettings, withTask(stated), names),
     memoryBytes: async ({ model = EMBEDDED_MODEL, contextTokens, check }) =>
       (await memoryOf(model, contextTokens ?? contextOf(model))) + (await memoryOfGrader(check)),

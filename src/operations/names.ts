@@ -68,7 +68,7 @@ export class Names {
     return refuse(
       'model',
       param,
-      `${quoted(name)} is no model of this server: ${some(this.allowed.models.keys())}; start it with --allow-model`,
+      `${quoted(name)} is not a model of this server (${some(this.allowed.models.keys())}); start the server with --allow-model to add it`,
     );
   }
 
@@ -80,7 +80,7 @@ export class Names {
     return refuse(
       'task',
       param,
-      `${quoted(name)} is no task of this server: ${some(this.tasks())}, or the id of a file of rows; start it with --allow-task`,
+      `${quoted(name)} is neither a task of this server (${some(this.tasks())}) nor the id of an uploaded file of rows; start the server with --allow-task to add it`,
     );
   }
 
@@ -106,7 +106,7 @@ export class Names {
     if (grader !== null)
       return `model:${grader}@${this.model(readGrader(grader).grader.model, param)}`;
     const what =
-      'of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)';
+      'requests can only use checks that run no program and read no file except an upload (json:ID, model:ID)';
     return refuse('check', param, `${quoted(name)}: ${what}`);
   }
 
@@ -117,7 +117,7 @@ export class Names {
     return refuse(
       'adapter',
       param,
-      `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this key that made one`,
+      `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this key that produced one`,
     );
   }
 
@@ -143,7 +143,7 @@ export class Names {
     return refuse(
       'run',
       param,
-      `${quoted(name)} is no ${what} of this key in the folder of this server`,
+      `${quoted(name)} is not a ${what} of this key in the runs folder of this server`,
     );
   }
 
@@ -151,7 +151,7 @@ export class Names {
   file(id: string, param: string): string {
     const found = this.#callers.fileOf(id);
     if (found !== null) return found;
-    return refuse('file', param, `${quoted(id)} is no file that this key has uploaded`);
+    return refuse('file', param, `${quoted(id)} is not a file that was uploaded with this key`);
   }
 
   /** The folder. @throws NotAllowed */

@@ -12,8 +12,8 @@ import type { Context } from './operation.js';
  */
 export const unreadableTask = (model: string, task: string): string | null =>
   model === EMBEDDED_MODEL && (isDataFile(task) || /\.[cm]?[jt]s$|^python:/.test(task))
-    ? `${EMBEDDED_MODEL} knows the prompt of scheduling and no language, and cannot answer ` +
-      `${isDataFile(task) ? 'rows of data' : 'other tasks'}: name a model with --model, such as smollm2-135m or the path of a GGUF file.`
+    ? `${EMBEDDED_MODEL} only knows the task scheduling and no language, so it cannot answer ` +
+      `${isDataFile(task) ? 'rows of data' : 'other tasks'}: name another model with --model, such as smollm2-135m or the path of a GGUF file.`
     : null;
 
 /**
@@ -27,7 +27,7 @@ export async function otherBase(
   const base = await namedBaseSha256(found);
   if (base === undefined || base === (await model.hash())) return null;
   const [adapter, other] = [found.file, model.path].map((file) => path.basename(file));
-  return `${adapter} was trained on another file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`;
+  return `${adapter} was trained on a different model file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`;
 }
 
 /** Of a file that the engine reads by a guess, or reads otherwise than it was meant. */

@@ -19,7 +19,7 @@ const MEANINGS: Readonly<Record<NameKind, string>> = {
   run: 'a run folder of this server: the id of a job, or JOB/NAME of a run in it',
   truthRun: 'a truth run of this server, such as the id of a job',
   file: 'the id of an uploaded file',
-  domain: 'one of those that ship',
+  domain: 'one of the built-in domains',
   registry: 'the registry of this server',
 };
 

@@ -164,8 +164,8 @@ export async function trainAdapter(
   if (problems.length > 0)
     throw new IsoproError('INVALID_ARGUMENT', `options.${problems.join('; options.')}`);
   if (!force && !resume && existsSync(out))
-    throw new IsoproError('INVALID_ARGUMENT', `options.out: ${out} is there already`, {
-      remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
+    throw new IsoproError('INVALID_ARGUMENT', `options.out: ${out} already exists`, {
+      remedy: 'Give another path, or set `overwrite: true` to replace the file.',
     });
   const files = new TrainFiles(out, saveEvery !== undefined || resume, OPTIONS);
   files.check({ resume, force });

@@ -68,7 +68,7 @@ export function refuseWithoutGrammar(
   if (evaluation.constrained && answerGrammar === null)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `evaluation.constrained: ${id} has no grammar of answers`,
+      `evaluation.constrained: ${id} has no answer grammar`,
     );
 }
 

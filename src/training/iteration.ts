@@ -265,13 +265,11 @@ async function sample(
   });
   refuseEmptyPlan(plan, context);
   const more =
-    undrawn.tooLong.size > 0
-      ? 'there are hardly more that have room in the context'
-      : 'there are hardly more';
+    undrawn.tooLong.size > 0 ? 'few others fit into the context' : 'the task has few others';
   if (iteration === 1 && plan.length < wanted)
     context.hooks.onNotice?.(
-      `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and ${more}: with ${samples} ` +
-        `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
+      `only ${plan.length} of ${wanted} different problems could be drawn for an iteration; ${more}. With ${samples} ` +
+        `samples each, it has ${plan.length * samples} rollouts instead of ${rollouts}`,
     );
   if (iteration === 1)
     for (const left of leftOut(counts, plan, undrawn.tooLong)) context.hooks.onNotice?.(left);

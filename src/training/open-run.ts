@@ -115,7 +115,7 @@ export async function openRun(
   if (own !== undefined && algorithmOf(settings).startsAnew(settings))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration',
+      'policy: it cannot be combined with algorithm.fromBase, which discards what a remedy changes',
     );
   const rules = ruleConfigOf(settings, ownRules);
   const closers = new Closers();
@@ -137,7 +137,7 @@ export async function openRun(
     refuseWithoutReferences(settings, task);
     if (setsLimitInVain(resolved))
       notice(
-        'evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured',
+        'evaluation.maxForgetting has no effect: forgetting is not measured for a model that knows no language',
       );
     if (!begun) {
       const { style } = settings.sampling;
@@ -148,7 +148,7 @@ export async function openRun(
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);
     if (lock === null)
-      throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
+      throw new IsoproError('LOG_BUSY', `another process is using the run in ${folder}`);
     closers.add(() => lock.release());
     // again: what another process wrote until it let go of the lock
     const manifest = begunAs(start, folder, model);
@@ -241,7 +241,7 @@ function refuseWithoutReferences({ buffer }: RunSettings, { id, hasReferences }:
   if (buffer.accept === 'references' && !hasReferences)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `buffer.accept: ${id} has no referenceReply, or episodes of several turns: there is nothing to train on`,
+      `buffer.accept: ${id} has no referenceReply, or has episodes of several turns, so there is nothing to train on`,
     );
 }
 
@@ -369,14 +369,13 @@ async function openLog(
       return null;
     }
     if (refused.length > 0) log.append(refused.map(refusedCheckpointRecord));
-    for (const { name, reason } of refused)
-      notice(`checkpoint ${name} is not gone on with: ${reason}`);
+    for (const { name, reason } of refused) notice(`checkpoint ${name} was rejected: ${reason}`);
     return { log, heads, checkpoint };
   }
   if (await hasCheckpoints(paths.checkpoints))
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `${folder} has checkpoints of a run, but no log that holds a record of it`,
+      `${folder} has checkpoints of a run, but no log with its records`,
     );
   for (const suffix of ['', '-wal', '-shm', '-journal'])
     await rm(paths.log + suffix, { force: true });

@@ -147,9 +147,9 @@ export class KeptReplies {
     if (bytes.length < named.bytes || this.#hash.copy().digest('hex') !== named.sha256)
       throw new IsoproError(
         'LOG_TAMPERED',
-        `the kept replies in ${this.#file} are not those that the log names`,
+        `the saved replies in ${this.#file} differ from those named in the log`,
         {
-          remedy: 'Put the file back as it was, or delete it: its replies are then sampled again.',
+          remedy: 'Restore the file, or delete it to sample its replies again.',
         },
       );
     for (let at = 0; at < bytes.length; ) {
@@ -204,9 +204,7 @@ export class KeptReplies {
       fsyncSync(file);
     } catch (error) {
       this.#gaveUp = true;
-      this.#onNotice(
-        `replies are not kept for the case of an interruption: ${(error as Error).message}`,
-      );
+      this.#onNotice(`replies cannot be saved for resumption: ${(error as Error).message}`);
     } finally {
       if (file !== null) closeSync(file);
     }
@@ -265,7 +263,7 @@ export class KeptReplies {
     // of an episode's first turn
     if (given.length > 0 && prompts.every(({ ids }) => ids === undefined))
       this.#onNotice(
-        `${given.length} of ${asked.length} samples kept from before the interruption`,
+        `${given.length} of ${asked.length} samples reused from before the interruption`,
       );
     const kept = given.map(({ kept: reply, ...place }) => replyOf(reply, place));
     if (kept.length === asked.length) {
@@ -310,7 +308,9 @@ export class KeptReplies {
           yield* waiting ?? [];
           waiting = null;
         } else {
-          this.#onNotice('a kept reply comes otherwise when it is sampled again: none is taken');
+          this.#onNotice(
+            'resampling a saved reply gave a different result; all saved replies are discarded',
+          );
           this.#kept.clear();
           yield* this.#sample(backend, own, request);
           return;

@@ -77,7 +77,7 @@ export class TeacherModel implements Teacher {
     if (vocabularySize !== student.info.vocabularySize)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${WHERE}: the teacher has ${vocabularySize} tokens and the student ${student.info.vocabularySize}: they cannot be compared`,
+        `${WHERE}: the teacher has ${vocabularySize} tokens and the student ${student.info.vocabularySize}, so they cannot be compared`,
       );
     const model = await loadModel(path, {
       threads: student.info.threads,
@@ -137,7 +137,7 @@ export class TeacherModel implements Teacher {
     throw new IsoproError(
       'TEACHER_NO_BETTER',
       `the teacher reaches ${percent(theirs)} on the ${dev.problems.length} dev problems and the student ${percent(own)}; ` +
-        `--headroom asks for ${percent(algorithm.headroom)} more`,
+        `--headroom requires ${percent(algorithm.headroom)} more`,
     );
   }
 

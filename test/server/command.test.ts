@@ -193,7 +193,7 @@ const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--vers
       { model: 'tiny' },
     );
     if (command === 'run --ui')
-      while (!shown.includes('the page stays until Ctrl-C'))
+      while (!shown.includes('the web page stays open until Ctrl-C'))
         await new Promise((resolve) => setTimeout(resolve, 50));
     const { body: runs } = await send({ url }, '/api/runs', { headers: { authorization } });
     expect(runs.map(({ name, state }: { name: string; state: string }) => [name, state])).toEqual(
@@ -238,7 +238,7 @@ test('says which adapters were trained behind more than a question, where its pa
     once(createInterface(server.stdout), 'line'),
     once(createInterface(server.stderr), 'line'),
   ])) as [[string], [string]];
-  expect(noted).toMatch(/^mails: The adapter was trained behind 4 solved examples/);
+  expect(noted).toMatch(/^mails: The adapter was trained with 4 solved examples/);
   const said = JSON.parse(line) as {
     url: string;
     models: string[];

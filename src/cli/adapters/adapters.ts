@@ -15,8 +15,7 @@ import { commandGroup } from '../command.js';
 
 export const adaptersCommand = commandGroup({
   command: 'adapters',
-  describe:
-    'Examine, convert and merge adapters; publish them, put them in use by evidence, roll back',
+  describe: 'Inspect, convert and merge adapters; publish, promote and roll them back',
   commands: [
     adaptersInspectCommand,
     adaptersExportCommand,

@@ -35,7 +35,7 @@ function probationTerms(
     problems: problems ?? now?.problems ?? PROBATION_PROBLEMS,
   };
   if (!(terms.share > 0 && terms.share <= 1))
-    throw new UsageError(`a share lies above 0 and is 1 at most, got ${terms.share}`);
+    throw new UsageError(`--share: expected a number above 0 and at most 1, got ${terms.share}`);
   if (!(Number.isSafeInteger(terms.problems) && terms.problems > 0))
     throw new UsageError(`--probation: expected a whole number above 0, got ${terms.problems}`);
   return terms;
@@ -51,9 +51,9 @@ function stateText(
   const terms =
     probation === null
       ? 'for every key'
-      : `for ${(100 * probation.share).toFixed(1)} % of the keys, until ${probation.problems} problems have passed`;
+      : `for ${(100 * probation.share).toFixed(1)} % of the keys, until ${probation.problems} problems have been observed`;
   const other = before === undefined ? 'nothing' : (before ?? 'the base without an adapter');
-  return `${text}  ${current}\n  ${terms}\n  before it: ${other}\n  problems seen: ${observed?.blocks ?? 0}\n`;
+  return `${text}  ${current}\n  ${terms}\n  previous: ${other}\n  problems seen: ${observed?.blocks ?? 0}\n`;
 }
 
 function observationText({ decision, moved, probation }: Observation): string {
@@ -69,28 +69,27 @@ function observationText({ decision, moved, probation }: Observation): string {
 
 export const adaptersCanaryCommand = command({
   command: 'canary <alias>',
-  describe:
-    'Watch what is in use against what was before: post trials, ask both, change who gets it; it goes back by itself',
+  describe: 'Compare the live version with its predecessor; rolls back automatically',
   positionals: { alias: required(aliasOption.describe) },
   options: {
-    trials: text('post these: JSON file {trials} of both versions on the same problems'),
-    problems: number('ask both versions so many fresh problems here, and post that'),
-    share: number('part of the keys that get the new version from now on, 0 to 1'),
-    probation: number('problems that have to pass before every key gets it'),
-    end: toggle('every key gets it from now on'),
-    model: { ...text('base for --problems'), defaultDescription: 'by the name on record' },
+    trials: text('post trials from a JSON file {trials}, of both versions on the same problems'),
+    problems: number('measure both versions on this many fresh problems and post the trials'),
+    share: number('share of keys that get the new version, 0 to 1'),
+    probation: number('problems to observe before every key gets the new version'),
+    end: toggle('end the canary: every key gets the new version'),
+    model: { ...text('base model for --problems'), defaultDescription: 'the recorded one' },
     task: { ...text('task for --problems'), defaultDescription: 'the scenario' },
-    threads: number('for --problems; default: the physical cores'),
-    reason: text('for the record', ''),
+    threads: number('threads for --problems; default: the physical cores'),
+    reason: text('reason to record', ''),
     registry: registryOption,
     'accept-clock': clockOption,
   },
   epilogue:
-    'Exit code 3: the trials show that it has become worse, and the version before was put back. Without a flag: how it stands.',
+    'Exit code 3: the trials show that the new version is worse, and the previous one was restored. Without an option: show the state.',
   examples: [
-    ['$0 adapters canary sql --problems 50', 'ask both 50 fresh problems'],
-    ['$0 adapters canary sql --trials feedback.json', 'what users said of both'],
-    ['$0 adapters canary sql --share 0.5', 'half of the keys'],
+    ['$0 adapters canary sql --problems 50', 'measure both versions on 50 fresh problems'],
+    ['$0 adapters canary sql --trials feedback.json', 'post user feedback on both versions'],
+    ['$0 adapters canary sql --share 0.5', 'serve the new version to half of the keys'],
   ],
   handler: async ({
     alias: text,
@@ -109,7 +108,9 @@ export const adaptersCanaryCommand = command({
     const name = aliasOf(text);
     const ways = { trials, problems, share: share ?? probation, end: end || undefined };
     if (Object.values(ways).filter((each) => each !== undefined).length > 1)
-      throw new UsageError('Give one of --trials, --problems, --share or --probation, and --end.');
+      throw new UsageError(
+        'Give only one of --trials, --problems, --share or --probation, and --end.',
+      );
     if (problems !== undefined && !(Number.isSafeInteger(problems) && problems > 0))
       throw new UsageError(`--problems: expected a whole number above 0, got ${problems}`);
     const registry = registryOf(flags);

@@ -37,7 +37,7 @@ function find(state: RegistryState, text: string): Entry {
 
 export const adaptersDiffCommand = command({
   command: 'diff <one> <other>',
-  describe: 'In what two published adapters differ',
+  describe: 'Compare two published adapters',
   positionals: { one: required('name, id or alias'), other: required('name, id or alias') },
   options: { registry: registryOption },
   examples: [['$0 adapters diff sql@champion sql@challenger', 'what was changed']],

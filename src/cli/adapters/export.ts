@@ -21,16 +21,15 @@ export const adaptersExportCommand = command({
       describe:
         'gguf: a file; peft: a folder with adapter_model.safetensors and adapter_config.json',
     },
-    peft: { type: 'boolean', describe: 'the same as --format peft' },
+    peft: { type: 'boolean', describe: 'same as --format peft' },
     out: required(
-      'the file or folder to write; an older one is replaced when the new one is complete',
+      'file or folder to write; an existing one is replaced once the new one is complete',
     ),
     'base-model': text('base_model_name_or_path for PEFT, e.g. Qwen/Qwen2.5-3B-Instruct'),
     registry: registryOption,
   },
   epilogue:
-    'The base model is needed because shapes are checked against it and because PEFT orders the rows of q and k of llama models ' +
-    'differently.',
+    'The base model is needed to check shapes, and because PEFT orders the rows of q and k of llama models differently.',
   examples: [
     [
       '$0 adapters export adapter.gguf --model qwen2.5-3b --out mine --base-model Qwen/Qwen2.5-3B-Instruct',
@@ -43,9 +42,7 @@ export const adaptersExportCommand = command({
   ],
   handler: async ({ adapter, model, format, peft, out, baseModel, json, ...flags }) => {
     if (peft === true && format !== 'peft')
-      throw new UsageError(
-        `--peft is --format peft: leave one of --peft and --format ${format} out.`,
-      );
+      throw new UsageError(`--peft means --format peft: leave out --peft or --format ${format}.`);
     const found = await nameAdapter(adapter, registryOf(flags));
     const { path } = await resolveModel(model, { download: false });
     await requireBase(found, path);

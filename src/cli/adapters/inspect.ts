@@ -47,11 +47,11 @@ function printTable(head: readonly string[], rows: readonly (readonly string[])[
 
 export const adaptersInspectCommand = command({
   command: 'inspect <adapter>',
-  describe: 'Modules, ranks, alpha, norms, hash and base of an adapter',
+  describe: 'Show the modules, ranks, alpha, norms, hash and base of an adapter',
   positionals: { adapter: adapterArgument },
   options: {
     registry: registryOption,
-    modules: toggle('a line for every module instead of one for each kind'),
+    modules: toggle('one line per module instead of one per kind'),
   },
   epilogue:
     '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
@@ -76,8 +76,8 @@ export const adaptersInspectCommand = command({
       ...(published === null ? [] : [['name', `${published.name} (${published.id})`]]),
       ['adapter', `${adapter} (${format === 'peft' ? 'PEFT' : 'GGUF'})`],
       ['sha256', sha256],
-      ['model', architecture === '' ? 'architecture not said' : architecture],
-      ['base', known.length === 0 ? 'not said' : known.join(', ')],
+      ['model', architecture === '' ? 'unknown architecture' : architecture],
+      ['base', known.length === 0 ? 'unknown' : known.join(', ')],
       [
         'adapts',
         `${modules.length} matrices in ${layers.length} layers (${ranges(layers)}), ${parameters} parameters`,

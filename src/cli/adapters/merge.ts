@@ -11,21 +11,20 @@ import { adapterArgument, baseModelOption, required } from '../option.js';
 
 export const adaptersMergeCommand = command({
   command: 'merge',
-  describe: 'Write a model with an adapter merged into its weights',
+  describe: 'Merge an adapter into the weights of a model',
   options: {
     model: baseModelOption,
     adapter: adapterArgument,
-    out: required('the GGUF to write; an older file is replaced when the new one is complete'),
+    out: required('GGUF to write; an existing file is replaced once the new one is complete'),
     type: {
       choices: MODEL_TYPES,
       default: 'f16' as const,
-      describe: 'of the matrices; rows that are not whole blocks of it become f16',
+      describe: 'type of the matrices; rows that do not fill whole blocks become f16',
     },
     registry: registryOption,
   },
   epilogue:
-    'W + s B A is computed in f32 and then stored as --type. Memory holds the adapter and a few megabytes, whatever the size of the ' +
-    'model.',
+    'W + s B A is computed in f32 and stored as --type. Memory use is the adapter and a few megabytes, whatever the size of the model.',
   examples: [
     [
       '$0 adapters merge --model qwen2.5-3b --adapter adapter.gguf --out merged.gguf --type q8_0',

@@ -6,14 +6,14 @@ import { text } from '../option.js';
 
 export const adaptersReportCommand = command({
   command: 'report',
-  describe: 'One HTML page: what is in use and why, every gate with its evidence, every move',
+  describe:
+    'Write an HTML page of the registry: what is in use and why, every gate with its evidence, every move',
   options: {
-    out: text('the file to write', 'adapters.html'),
+    out: text('file to write', 'adapters.html'),
     title: text('heading of the page', 'Adapters in use'),
     registry: registryOption,
   },
-  epilogue:
-    'The page opens offline and asks for nothing. It checks everything first, as `adapters validate` does.',
+  epilogue: 'The page works offline. The registry is checked first, as with `adapters validate`.',
   examples: [['$0 adapters report', 'adapters.html']],
   handler: async ({ out, title, json, ...flags }) => {
     requireTarget(out);

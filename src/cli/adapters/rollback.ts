@@ -24,21 +24,19 @@ const evidenceFile = z.strictObject({
 
 export const adaptersRollbackCommand = command({
   command: 'rollback <alias>',
-  describe: 'Put back what an alias named before, in one call',
+  describe: 'Roll an alias back to its previous adapter',
   positionals: { alias: required(aliasOption.describe) },
   options: {
-    evidence: text(
-      'only where these trials show that it has become worse: JSON file {trials, policy}',
-    ),
-    reason: text('for the record', ''),
+    evidence: text('roll back only if these trials show a regression: JSON file {trials, policy}'),
+    reason: text('reason to record', ''),
     registry: registryOption,
     'accept-clock': clockOption,
   },
   epilogue:
-    'Repeated, it goes further back. What was rolled back is not come back to; promote it again. Exit code 3: the evidence does not ' +
-    'show that it has become worse, and nothing was moved.',
+    'Repeat it to go further back. An adapter that was rolled back returns only by another promotion. Exit code 3: the evidence does ' +
+    'not show a regression, and no alias was moved.',
   examples: [
-    ['$0 adapters rollback sql --reason "wrong joins since noon"', "yesterday's champion"],
+    ['$0 adapters rollback sql --reason "wrong joins since noon"', 'restore the previous champion'],
   ],
   handler: async ({ alias: named, evidence, reason, json, ...flags }) => {
     const { slot, alias } = aliasOf(named);

@@ -21,14 +21,13 @@ const lines = (defects: readonly Defect[]): string =>
 
 export const adaptersValidateCommand = command({
   command: 'validate',
-  describe: 'Check everything: the signed log, the bytes, and every gate again from its trials',
+  describe: 'Check the registry: the signed log, the bytes, and every gate from its trials',
   options: {
     key: witnessKeyOption,
     registry: registryOption,
   },
-  epilogue:
-    'Exit code 1: something is wrong. (repair) stands behind what `adapters repair` puts right.',
-  examples: [['$0 adapters validate', 'all of it']],
+  epilogue: 'Exit code 1: a defect was found. `adapters repair` fixes those marked (repair).',
+  examples: [['$0 adapters validate', 'check everything']],
   handler: async ({ json, ...flags }) => {
     const { defects, ...counts } = await validateRegistry(registryOf(flags));
     if (defects.length > 0) process.exitCode = 1;
@@ -41,40 +40,40 @@ export const adaptersValidateCommand = command({
 
 export const adaptersRepairCommand = command({
   command: 'repair',
-  describe: 'Put right what a crash left: records unsigned, seeds undrawn, aliases.json behind',
+  describe:
+    'Repair what a crash left behind: unsigned records, undrawn seeds, an outdated aliases.json',
   options: { registry: registryOption, 'accept-clock': clockOption },
   epilogue:
-    'What was changed or deleted by hand stays as it is: publish the adapter again, or restore a copy of the folder.',
-  examples: [['$0 adapters repair', 'after the power went']],
+    'Changes made by hand are not repaired: publish the adapter again, or restore a copy of the folder.',
+  examples: [['$0 adapters repair', 'after a power failure']],
   handler: async ({ json, ...flags }) => {
     const repaired = await repairRegistry(registryOf(flags));
     if (json) return printJson({ repaired });
     print(
       repaired.length === 0
-        ? 'nothing to put right\n'
-        : lines(repaired).replaceAll(' (repair)', ': put right'),
+        ? 'nothing to repair\n'
+        : lines(repaired).replaceAll(' (repair)', ': repaired'),
     );
   },
 });
 
 export const adaptersGcCommand = command({
   command: 'gc',
-  describe:
-    'Delete files that no record knows, and on request the bytes of adapters that nothing names',
+  describe: 'Delete unrecorded files and, with --unused, the bytes of adapters that no alias names',
   options: {
     unused: toggle(
-      'also the bytes of adapters that no alias names and no rollback would put back; their records stay',
+      'also delete the bytes of adapters that no alias names and no rollback would restore; records stay',
     ),
-    'dry-run': toggle('say what would be deleted'),
+    'dry-run': toggle('print what would be deleted'),
     registry: registryOption,
     'accept-clock': clockOption,
   },
-  examples: [['$0 adapters gc --unused --dry-run', 'what could go']],
+  examples: [['$0 adapters gc --unused --dry-run', 'preview what would be deleted']],
   handler: async ({ unused, dryRun, json, ...flags }) => {
     const collected = await collectGarbage(registryOf(flags), { unused, dryRun });
     if (json) return printJson({ ...collected, dryRun });
     const { files, ids, bytes } = collected;
-    const what = `${files.length} files that no record knows, the bytes of ${ids.length} adapters: ${formatBytes(bytes)}`;
+    const what = `${files.length} unrecorded files and the bytes of ${ids.length} adapters: ${formatBytes(bytes)}`;
     print(
       `${dryRun ? 'would delete' : 'deleted'} ${what}\n${[...files, ...ids].map((each) => `${label(each, 120)}\n`).join('')}`,
     );

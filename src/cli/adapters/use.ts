@@ -20,42 +20,42 @@ function standsBefore(before: readonly ChatMessage[], program: AdapterUser): str
     ...(before[0]!.role === 'system' ? ['system message'] : []),
     ...(examples === 0 ? [] : [solvedExamples(examples)]),
   ];
-  return `The ${parts.join(' and ')} of the run ${parts.length === 1 && examples <= 1 ? 'stands' : 'stand'} in ${WHERE[program]}.`;
+  return `The ${parts.join(' and ')} of the run ${parts.length === 1 && examples <= 1 ? 'is' : 'are'} in ${WHERE[program]}.`;
 }
 
 const WHERE: Readonly<Record<AdapterUser, string>> = {
   ollama: 'the Modelfile, before every question',
   transformers: 'reply.py, before every question',
-  'llama-server': 'the request: QUESTION is yours, and whoever asks sends the rest as it is there',
-  'lm-studio': 'the request: QUESTION is yours, and whoever asks sends the rest as it is there',
+  'llama-server': 'the request: replace QUESTION, and send the rest unchanged',
+  'lm-studio': 'the request: replace QUESTION, and send the rest unchanged',
 };
 
 export const adaptersUseCommand = command({
   command: 'use <adapter>',
-  describe: 'Write what another program needs to use an adapter, and print the commands to type',
+  describe: 'Prepare an adapter for another program, and print the commands to run',
   positionals: {
     adapter: required(
-      "a run folder, the beginning of a run id in ./runs, a GGUF, a folder in PEFT's format, or a name in the registry",
+      'adapter: a GGUF file, a run (folder or start of its id), a PEFT folder, or a name in the registry',
     ),
   },
   options: {
-    for: { choices: ADAPTER_USERS, demandOption: true, describe: 'the program' },
+    for: { choices: ADAPTER_USERS, demandOption: true, describe: 'target program' },
     model: text(
-      'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
+      'base model: a GGUF file, or a cached alias or URI; default: the one the adapter was trained on',
     ),
     task: {
       ...asTrainedOption,
-      describe: `${asTrainedOption.describe}; default: that task where it is built in, or its rows are in this folder`,
+      describe: `${asTrainedOption.describe}; default: the task of the run, if it is built in or its rows are in this folder`,
     },
-    out: { ...text('the folder to write'), defaultDescription: 'adapter-for-PROGRAM' },
-    force: toggle('replace files of another adapter that are in the folder'),
+    out: { ...text('folder to write'), defaultDescription: 'adapter-for-PROGRAM' },
+    force: toggle('replace files of another adapter in the folder'),
     registry: registryOption,
   },
   examples: [
-    ['$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama'],
+    ['$0 adapters use 3f2a --for ollama', 'use the adapter of a run in Ollama'],
     [
       '$0 adapters use 3f2a --for ollama --task mails.csv',
-      'with the solved examples that it was trained behind',
+      'with the solved examples of its training prompts',
     ],
     [
       '$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine',
@@ -81,7 +81,7 @@ export const adaptersUseCommand = command({
           ? []
           : await asTrainedHere(found);
     if (before === null)
-      tell(`${behind} Or give --task with the file of the run's task to have them written.`);
+      tell(`${behind} Or give --task with the file of the run's task to include them.`);
     const name = model ?? (await recordedBase(found));
     if (name === undefined)
       throw new UsageError('Give the base model with --model, or a run or a name in the registry.');

@@ -7,16 +7,15 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`.padSt
 
 export const benchGateCommand = command({
   command: 'gate',
-  describe:
-    'False promotions of the gate in simulated campaigns of candidates that are no better, and its power on ones that are',
+  describe: 'Simulate gate campaigns: rate of false promotions, and power on better candidates',
   options: {
-    campaigns: number('simulated campaigns of eight candidates each, a scenario', 4096),
+    campaigns: number('simulated campaigns per scenario, of eight candidates each', 4096),
     seed: text('64-bit seed', '0'),
   },
-  examples: [['$0 bench gate --json', 'figures for a program']],
+  examples: [['$0 bench gate --json', 'figures as JSON']],
   handler: ({ campaigns, seed, json }) => {
     if (!Number.isInteger(campaigns) || campaigns < 1 || campaigns > 1_000_000)
-      throw new UsageError('--campaigns is a whole number from 1 to 1000000');
+      throw new UsageError('--campaigns takes a whole number from 1 to 1000000');
     const result = benchGate({ campaigns, seed: readSeed(seed) });
     if (json) return printJson(result);
     const rows = (
@@ -36,9 +35,9 @@ export const benchGateCommand = command({
         `${effect.toFixed(2).padStart(6)}${String(problems).padStart(10)}${percent(of)}${percent(naive)}${percent(peeking)}\n`,
     );
     print(
-      `campaigns in which a candidate that is no better was promoted (bound of the default: ${percent(result.bound).trim()})\n` +
+      `campaigns that promoted a candidate that is no better (bound of the default policy: ${percent(result.bound).trim()})\n` +
         `${' '.repeat(10)}${SCENARIOS.map((scenario) => scenario.padStart(11)).join('')}\n${rows.join('')}` +
-        `one that is better, promoted\neffect  problems  default    naive  peeking\n${power.join('')}`,
+        `better candidates promoted\neffect  problems  default    naive  peeking\n${power.join('')}`,
     );
   },
 });

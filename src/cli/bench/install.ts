@@ -7,8 +7,8 @@ import { command } from '../command.js';
 export const benchInstallCommand = command({
   command: 'install',
   describe:
-    'Seconds and bytes of an installation: published, published without optional packages, and from source; from a clone only',
-  examples: [['$0 bench install --json', 'figures for a program']],
+    'Measure the time and size of an installation: published, without optional packages, and from source (from a clone only)',
+  examples: [['$0 bench install --json', 'figures as JSON']],
   handler: async ({ json }) => {
     using progress = new Progress({ label: 'install', unit: 'steps' });
     const result = await benchInstall({

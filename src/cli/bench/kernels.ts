@@ -5,7 +5,8 @@ import { number } from '../option.js';
 
 export const benchKernelsCommand = command({
   command: 'kernels',
-  describe: "Products over quantised weights: ours, OpenBLAS on f32 copies, ggml's out_prod",
+  describe:
+    "Compare matrix products over quantised weights: own kernels, OpenBLAS on f32 copies, ggml's out_prod",
   options: {
     rows: number('rows of the matrix', 2048),
     columns: number('columns of the matrix', 11_008),
@@ -13,15 +14,15 @@ export const benchKernelsCommand = command({
       type: 'number',
       array: true,
       default: [256, 512],
-      describe: 'tokens multiplied together',
+      describe: 'tokens in one product',
     },
     types: {
       type: 'string',
       array: true,
       default: ['q4_K', 'q6_K', 'q8_0'],
-      describe: "stored types, by ggml's names",
+      describe: 'tensor types, by their ggml names',
     },
-    threads: number('of all three; 0: the physical cores', 0),
+    threads: number('threads of each; 0: the physical cores', 0),
     rounds: number('interleaved rounds; medians are reported', 5),
   },
   examples: [['$0 bench kernels --types q4_K --tokens 512 --json', '']],

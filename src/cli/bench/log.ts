@@ -6,9 +6,9 @@ import { number } from '../option.js';
 
 export const benchLogCommand = command({
   command: 'log',
-  describe: 'Records appended (durably, in batches of 100) and verified a second',
-  options: { records: number('length of the log', 200_000) },
-  examples: [['$0 bench log --json', 'figures for a program']],
+  describe: 'Measure log records appended (durably, in batches of 100) and verified per second',
+  options: { records: number('records in the log', 200_000) },
+  examples: [['$0 bench log --json', 'figures as JSON']],
   handler: async ({ records, json }) => {
     if (!Number.isSafeInteger(records) || records < 100)
       throw new UsageError('--records takes a whole number from 100');

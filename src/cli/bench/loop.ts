@@ -17,35 +17,34 @@ const shown = (resident: Resident | null): string =>
 
 const options = {
   model: text(
-    'GGUF file, alias or hf: URI; default: the shape of Qwen2.5-3B, made on demand (1.9 GB)',
+    'GGUF file, alias or hf: URI; default: random weights in the shape of Qwen2.5-3B (1.9 GB)',
   ),
-  task: text('a task of `tasks list` or a file; then --model is a real one, stages are told apart'),
-  iterations: number('rounds', 2),
-  rollouts: number('samples an iteration', 16),
-  samples: number('samples a prompt', 4),
-  tokens: number('tokens a sample; with --task at most', 64),
-  'prompt-tokens': number('tokens a prompt', 256),
+  task: text('a task from `tasks list`, or a file; needs --model and reports each stage'),
+  iterations: number('iterations', 2),
+  rollouts: number('samples per iteration', 16),
+  samples: number('samples per prompt', 4),
+  tokens: number('tokens per sample; with --task, max tokens', 64),
+  'prompt-tokens': number('tokens per prompt', 256),
   'top-layers': number('trained layers', 8),
-  'batch-size': number('sequences a step', 8),
-  steps: number('with --task: steps an iteration', 4),
-  'dev-size': number('with --task: problems of each tier in its evaluation', 3),
-  'max-sequences': number('with --task: samples that are decoded together', 16),
+  'batch-size': number('sequences per step', 8),
+  steps: number('with --task: steps per iteration', 4),
+  'dev-size': number('with --task: evaluation problems per tier', 3),
+  'max-sequences': number('with --task: samples decoded together', 16),
   'trainer-memory': number(
-    'with --task: bytes for activations, gradients and moments',
+    'with --task: memory for activations, gradients and moments, in bytes',
     600_000_000,
   ),
-  threads: number('0: the physical cores', 0),
+  threads: number('threads; 0: the physical cores', 0),
 };
 
 export const benchLoopCommand = command({
   command: 'loop',
   describe:
-    'Rollouts and steps in turns: time and memory of two iterations in the shape of Qwen2.5-3B; with --task, of a real model on a ' +
-    'task, by stage',
+    'Measure time and memory of rollouts and training steps in the shape of Qwen2.5-3B; with --task, by stage for a real model',
   options,
   examples: [
     ['$0 bench loop --json', ''],
-    ['$0 bench loop --model smollm2-135m --task extract', 'where the time of a run goes'],
+    ['$0 bench loop --model smollm2-135m --task extract', 'where a run spends its time'],
   ],
   handler: async (argv) => {
     if (argv.rollouts % argv.samples !== 0)
@@ -71,15 +70,15 @@ export const benchLoopCommand = command({
       }) =>
         printNote(
           `iteration ${iteration}  sampling ${samplingSeconds.toFixed(1)} s (${sampledTokensPerSecond.toFixed(1)} tokens/s)  training ` +
-            `${trainingSeconds.toFixed(1)} s (${trainedTokensPerSecond.toFixed(1)} tokens/s)  ${formatBytes(boundaryBytes)} of kept ` +
+            `${trainingSeconds.toFixed(1)} s (${trainedTokensPerSecond.toFixed(1)} tokens/s)  ${formatBytes(boundaryBytes)} of cached ` +
             `boundaries\n`,
         ),
     });
     if (argv.json) return printJson(result);
     print(
-      `at most ${formatBytes(result.peakRssBytes)} resident, loading included; afterwards ${shown(result.peak)}\nanonymous memory ` +
-        `without kept boundaries grew by ${result.growth === null ? 'an unknown amount' : formatBytes(Math.max(0, result.growth))} from ` +
-        `first to last iteration\n`,
+      `peak resident memory ${formatBytes(result.peakRssBytes)}, including loading; afterwards ${shown(result.peak)}\nanonymous memory ` +
+        `without cached boundaries grew by ${result.growth === null ? 'an unknown amount' : formatBytes(Math.max(0, result.growth))} from ` +
+        `the first to the last iteration\n`,
     );
   },
 });
@@ -89,7 +88,7 @@ async function taskLoop(
   argv: Stated<typeof options> & { readonly json: boolean },
 ): Promise<void> {
   if (argv.model === undefined)
-    throw new UsageError('--task needs --model: a model of random weights answers nothing');
+    throw new UsageError('--task needs --model: a model with random weights cannot answer');
   const modelPath = (await resolveModel(argv.model)).path;
   const settings = resolveSettings({
     task,
@@ -104,15 +103,15 @@ async function taskLoop(
   if (argv.json) return printJson(result);
   const rows = result.stages.map(
     ({ stage, seconds, processorSeconds, share }) =>
-      `${stage.padEnd(20)} ${seconds.toFixed(2).padStart(9)} s ${processorSeconds.toFixed(2).padStart(9)} s of processor ` +
+      `${stage.padEnd(20)} ${seconds.toFixed(2).padStart(9)} s ${processorSeconds.toFixed(2).padStart(9)} s CPU ` +
       `${(100 * share).toFixed(1).padStart(6)} %\n`,
   );
   const { prompts, sampled, trained } = result.tokens;
   const { loaded, sampled: after, trained: stepped, evaluated } = result.memory;
   print(
     `${rows.join('')}${result.passed} of ${result.replies} replies passed; ` +
-      `${prompts} tokens of prompts, ${sampled} sampled, ${trained} trained on\n` +
+      `${prompts} prompt tokens, ${sampled} sampled, ${trained} trained on\n` +
       `loaded: ${shown(loaded)}\nsampled: ${shown(after)}\ntrained: ${shown(stepped)}\nevaluated: ${shown(evaluated)}\n` +
-      `at most ${formatBytes(result.peakRssBytes)} resident\n`,
+      `peak resident memory ${formatBytes(result.peakRssBytes)}\n`,
   );
 }

@@ -7,25 +7,25 @@ import { command } from '../command.js';
 export const benchPromotionCommand = command({
   command: 'promotion',
   describe:
-    'From training to rollback, stage by stage: train, publish, gate, promote, serve, a regression on purpose, rollback',
+    'Time every stage from training to rollback: train, publish, gate, promote, serve, a deliberate regression, rollback',
   options: {
     model: text('path of a GGUF file, an alias, or an hf: URI', 'tiny'),
-    task: text('a task of `tasks list` or a file', 'scheduling'),
-    run: text('a run that has ended, in place of training one'),
-    iterations: number('of the run', 3),
-    rollouts: number('an iteration', 400),
-    problems: number('of the gate, at most', 200),
-    'canary-problems': number('of the canary, at most', 100),
-    requests: number('to the service', 80),
+    task: text('a task from `tasks list`, or a file', 'scheduling'),
+    run: text('finished run to use instead of training one'),
+    iterations: number('iterations of the run', 3),
+    rollouts: number('rollouts per iteration', 400),
+    problems: number('max problems for the gate', 200),
+    'canary-problems': number('max problems for the canary', 100),
+    requests: number('requests to the server', 80),
     threads: threadsOption,
     seed: text('64-bit seed of the run', '42'),
-    out: text('folder: run, registry and promotion.html', 'promotion'),
+    out: text('folder for the run, the registry and promotion.html', 'promotion'),
   },
   epilogue:
-    'Exit code 1: the regression was not taken back. A gate that does not accept is followed by a promotion by force, on record.',
+    'Exit code 1: the regression was not rolled back. If the gate does not accept, the promotion is forced and recorded as such.',
   examples: [
-    ['$0 bench promotion', 'on the embedded model: some minutes'],
-    ['$0 bench promotion --model smollm2-135m --task ladder', 'on a real one'],
+    ['$0 bench promotion', 'with the embedded model; takes a few minutes'],
+    ['$0 bench promotion --model smollm2-135m --task ladder', 'with a downloaded model'],
   ],
   handler: async ({
     model,

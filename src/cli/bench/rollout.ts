@@ -8,13 +8,15 @@ import { number, text, threadsOption } from '../option.js';
 
 export const benchRolloutCommand = command({
   command: 'rollout',
-  describe: 'Batched sampling: ours, a bare llama_decode loop, node-llama-cpp',
+  describe: 'Compare batched sampling: isopro-native, a bare llama_decode loop, node-llama-cpp',
   options: {
-    model: text('GGUF file, alias or hf: URI; default: the shape of Qwen2.5-0.5B, made on demand'),
+    model: text(
+      'GGUF file, alias or hf: URI; default: random weights in the shape of Qwen2.5-0.5B',
+    ),
     prompts: number('prompts', 4),
-    samples: number('answers a prompt', 16),
-    tokens: number('tokens an answer', 64),
-    'prompt-tokens': number('tokens a prompt', 256),
+    samples: number('answers per prompt', 16),
+    tokens: number('tokens per answer', 64),
+    'prompt-tokens': number('tokens per prompt', 256),
     rounds: number('interleaved rounds; medians are reported', 3),
     threads: threadsOption,
     seed: text('64-bit seed of prompts and sampling', '0'),

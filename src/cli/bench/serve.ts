@@ -10,21 +10,27 @@ import { number, text, threadsOption } from '../option.js';
 export const benchServeCommand = command({
   command: 'serve',
   describe:
-    'The server under load beside llama-server: tokens a second and the time to the first one',
+    'Compare the server with llama-server under load: tokens per second and time to first token',
   options: {
-    model: text('GGUF file, alias or hf: URI; default: the shape of Qwen2.5-0.5B, made on demand'),
-    clients: text('how many ask at once; a row each', '1,8,32'),
-    requests: number('replies that each client waits for in a round', 4),
-    tokens: number('tokens an answer', 64),
-    'prompt-tokens': number('tokens a prompt', 256),
+    model: text(
+      'GGUF file, alias or hf: URI; default: random weights in the shape of Qwen2.5-0.5B',
+    ),
+    clients: text('numbers of concurrent clients, one row each', '1,8,32'),
+    requests: number('requests per client in a round', 4),
+    tokens: number('tokens per answer', 64),
+    'prompt-tokens': number('tokens per prompt', 256),
     rounds: number('interleaved rounds; medians are reported', 3),
-    'adapter-clients': number('clients that share four adapters; 0: not measured', 8),
+    'adapter-clients': number('clients sharing four adapters; 0: skip', 8),
     threads: threadsOption,
-    matmul: { choices: MATMULS, default: 'auto' as const, describe: 'as serve has it' },
-    silence: number('seconds without a word after which a server is given up', 120),
+    matmul: {
+      choices: MATMULS,
+      default: 'auto' as const,
+      describe: 'matrix kernels, as in `serve`',
+    },
+    silence: number('seconds without output after which a server is abandoned', 120),
     peer: {
       ...text('path of a llama-server, or none'),
-      defaultDescription: 'one that is built on first use',
+      defaultDescription: 'built on first use',
     },
   },
   examples: [['$0 bench serve --model smollm2-135m --json', '']],
@@ -32,7 +38,7 @@ export const benchServeCommand = command({
     const clients = argv.clients.split(',').map(Number);
     if (!clients.every((count) => Number.isInteger(count) && count > 0 && count <= 253))
       throw new UsageError(
-        `--clients: expected whole numbers from 1 to 253, as 1,8,32, got ${argv.clients}`,
+        `--clients: expected whole numbers from 1 to 253, such as 1,8,32, got ${argv.clients}`,
       );
     const result = await benchServe({
       model:

@@ -8,42 +8,40 @@ import { number, text } from '../option.js';
 export const benchTrainCommand = command({
   command: 'train',
   describe:
-    'A LoRA step on the shapes of Qwen2.5 0.5B and 3B, all layers and the top ones with a cached boundary; with --group, on samples of ' +
-    'one prompt',
+    'Measure a LoRA training step on the shapes of Qwen2.5 0.5B and 3B, on all layers and on the top ones with a cached boundary; with ' +
+    '--group, on samples of one prompt',
   options: {
     shapes: {
       choices: ['qwen2.5-0.5b', 'qwen2.5-3b'] as const,
       array: true,
       default: ['qwen2.5-0.5b', 'qwen2.5-3b'] as ('qwen2.5-0.5b' | 'qwen2.5-3b')[],
-      describe: 'made on first use: 0.4 and 1.9 GB',
+      describe: 'model shapes, built on first use (0.4 and 1.9 GB)',
     },
     top: {
       type: 'number',
       array: true,
-      describe: 'trained layers from the top; 0: all; default: 0 and 8, with --group 0',
+      describe: 'top layers to train; 0: all; default: 0 and 8, or 0 with --group',
     },
-    threads: number('0: the physical cores', 0),
+    threads: number('threads; 0: the physical cores', 0),
     rounds: number('measured steps; medians are reported', 3),
-    torch: text(
-      'a Python with PyTorch, whose step in f32 is measured beside (bench/peer; from the repository only)',
-    ),
+    torch: text('Python with PyTorch, to compare a step in f32 (bench/peer; from a clone only)'),
     group: {
       ...number(
-        'instead: a step on so many replies to one prompt, which they share and do not share by turns',
+        'measure a step on this many replies to one prompt, with and without sharing the prompt',
       ),
       conflicts: 'torch',
     },
     'prompt-tokens': number('with --group: tokens of the prompt', 300),
     'reply-tokens': number('with --group: tokens of a reply', 100),
     'trainer-memory': number(
-      'with --group: bytes for activations, gradients and moments; default: 1.6e9 for 0.5B, 1e9 for 3B',
+      'with --group: memory for activations, gradients and moments, in bytes; default: 1.6e9 for 0.5B, 1e9 for 3B',
     ),
   },
   examples: [
     ['$0 bench train --shapes qwen2.5-0.5b --json', ''],
     [
       '$0 bench train --prompt-tokens 300 --reply-tokens 100 --group 8',
-      'what it saves to evaluate a prompt once',
+      'what sharing a prompt saves',
     ],
   ],
   handler: async ({
@@ -61,7 +59,7 @@ export const benchTrainCommand = command({
     if (group !== undefined) {
       if ([group, promptTokens, replyTokens].some((count) => !Number.isInteger(count) || count < 1))
         throw new UsageError(
-          '--group, --prompt-tokens and --reply-tokens are whole numbers from 1',
+          '--group, --prompt-tokens and --reply-tokens take whole numbers from 1',
         );
       const result = await benchGroup({
         shapes,

@@ -7,17 +7,17 @@ import { command } from '../command.js';
 export const benchTruthCommand = command({
   command: 'truth',
   describe:
-    'Beliefs read from a model along its reasoning: readouts a second, and what they cost beside evaluating the reasoning',
+    "Measure reading beliefs along a model's reasoning: readouts per second, and their cost relative to the reasoning",
   options: {
     model: text('path of a GGUF file, an alias, or an hf: URI', 'smollm2-135m'),
-    problems: number('claims about sums', 200),
-    tokens: number('tokens of each reasoning', 128),
-    readouts: number('of each reasoning: before its first step, and after each', 6),
+    problems: number('problems, claims about sums', 200),
+    tokens: number('tokens per reasoning', 128),
+    readouts: number('readouts per reasoning: before its first step and after each step', 6),
     threads: threadsOption,
     matmul: matmulOption,
     seed: text('64-bit seed of problems and sampling', '0'),
   },
-  examples: [['$0 bench truth --json', 'figures for a program']],
+  examples: [['$0 bench truth --json', 'figures as JSON']],
   handler: async ({ model, problems, tokens, readouts, threads, matmul, seed, json }) => {
     const count = readCount('problems', problems, 1);
     const result = await benchTruth({
@@ -38,7 +38,7 @@ export const benchTruthCommand = command({
       `reasoned  ${result.samplingSeconds.toFixed(1)} s\n` +
         `kernels   ${result.matmul}\n` +
         `read      ${result.readoutSeconds.toFixed(1)} s, ${result.readoutsPerSecond.toFixed(1)} readouts/s\n` +
-        `cost      ${result.costOfReadouts.toFixed(2)} times evaluating the reasoning, without the probes' own tokens\n`,
+        `cost      ${result.costOfReadouts.toFixed(2)} times the cost of evaluating the reasoning, excluding the probes' own tokens\n`,
     );
   },
 });

@@ -4,8 +4,8 @@ import { command } from '../command.js';
 
 export const benchVerifyCommand = command({
   command: 'verify',
-  describe: 'Verdicts and generated problems a second (scheduling T5, one thread)',
-  examples: [['$0 bench verify --json', 'figures for a program']],
+  describe: 'Measure verdicts and generated problems per second (scheduling T5, one thread)',
+  examples: [['$0 bench verify --json', 'figures as JSON']],
   handler: ({ json }) => {
     const result = benchVerify();
     if (json) return printJson(result);

@@ -22,15 +22,15 @@ import {
 
 export const chatCommand = command({
   command: 'chat',
-  describe: 'Talk to a model in the terminal, with or without an adapter',
+  describe: 'Chat with a model in the terminal, with or without an adapter',
   options: {
-    model: text("path of a GGUF file, an alias, or an hf: URI; default: the run's"),
+    model: text('GGUF file, alias, or hf: URI; default: the base of the adapter'),
     adapter: adapterOption,
     task: asTrainedOption,
     registry: registryOption,
-    'adapter-scale': number('factor on the adapter', 1),
-    system: text('system message before everything'),
-    'max-tokens': number('tokens a reply; it ends where the context is full', 1024),
+    'adapter-scale': number('scale of the adapter', 1),
+    system: text('system message'),
+    'max-tokens': number('max tokens per reply; a full context ends it too', 1024),
     ...samplingOptions,
     seed: text('64-bit seed; the same lines get the same replies', '0'),
     threads: threadsOption,
@@ -38,9 +38,9 @@ export const chatCommand = command({
   },
   examples: [
     ['$0 chat --model qwen2.5-0.5b', 'a conversation'],
-    ['$0 chat --adapter 3f2a', 'with the adapter of a run, on the model that it was trained on'],
-    ['$0 chat --adapter sql@champion', 'with what is in use for sql'],
-    ['$0 chat --model smollm2-135m --json < questions.txt', 'a line for each line'],
+    ['$0 chat --adapter 3f2a', 'with the adapter and the base model of a run'],
+    ['$0 chat --adapter sql@champion', 'with the adapter in use for sql'],
+    ['$0 chat --model smollm2-135m --json < questions.txt', 'one JSON line per input line'],
   ],
   handler: async (argv) => {
     const found =
@@ -48,9 +48,7 @@ export const chatCommand = command({
     const name = argv.model ?? (found === null ? undefined : await recordedBase(found));
     if (name === undefined) throw new UsageError(GIVE_A_MODEL);
     if (argv.task !== undefined && argv.system !== undefined)
-      throw new UsageError(
-        "--task sets what stood before the run's questions: leave out --system.",
-      );
+      throw new UsageError('--task sets the system message and examples: leave out --system.');
     const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
     if (found !== null && before === undefined && argv.system === undefined)
       note(askedBehind(found));

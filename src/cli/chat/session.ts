@@ -15,7 +15,7 @@ export interface ChatStreams {
   readonly json?: boolean;
 }
 
-const HELP = '/clear forgets the conversation, /exit (or Ctrl-D) ends it, Ctrl-C ends a reply\n';
+const HELP = '/clear starts a new conversation, /exit (or Ctrl-D) quits, Ctrl-C stops a reply\n';
 
 /**
  * What a line editor shows; while a reply is written nothing, so that what is typed then does not
@@ -84,7 +84,7 @@ export async function chat(
       if (prompt === '/clear') conversation.clear();
       else if (prompt === '/help') output.write(HELP);
       else if (terminal && /^\/[a-z]+(?:\s|$)/i.test(prompt))
-        output.write(`There is no ${prompt.split(/\s/)[0]}. ${HELP}`);
+        output.write(`Unknown command ${prompt.split(/\s/)[0]}. ${HELP}`);
       else if (prompt !== '') {
         reply = new AbortController();
         echo.silent = terminal; // through a pipe nothing is echoed
@@ -122,15 +122,15 @@ async function answer(
       if (next.done === true)
         return end(
           next.value.finish,
-          next.value.finish === 'length' ? 'cut off: --max-tokens, or the context is full' : '',
+          next.value.finish === 'length' ? 'cut off by --max-tokens or a full context' : '',
         );
       text += next.value.text;
       if (!json) output.write(shown(next.value.text));
     }
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
-    if (error.code === 'ABORTED') return end('aborted', 'ended by Ctrl-C');
+    if (error.code === 'ABORTED') return end('aborted', 'stopped by Ctrl-C');
     if (error.code !== 'CONTEXT_OVERFLOW' || !terminal) throw error;
-    output.write('The conversation has filled the context: /clear begins another one.\n');
+    output.write('The context is full. /clear starts a new conversation.\n');
   }
 }

@@ -53,7 +53,7 @@ function whyUndecided({ rows }: Failures): string {
   const first = rows.find(({ kind }) => kind === 'undecided');
   return first === undefined || first.why === ''
     ? ''
-    : `: ${label(first.why, 300)}. \`tasks check\` tries the verifier`;
+    : `: ${label(first.why, 300)}. \`tasks check\` tests the verifier`;
 }
 
 function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
@@ -62,8 +62,8 @@ function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
     `${task.id} ${task.version}, ${set.name} set, ${set.problems} ` +
       `problems${adapter === null ? '' : `, adapter ${adapter.sha256.slice(0, 12)}`}` +
       `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
-      `${constrained ? ', under the grammar of answers' : ''}` +
-      `${model === null ? '' : `, style ${evaluation.style}, at most ${maxTokens} tokens a reply`}; per cent solved, 95 % interval below`,
+      `${constrained ? ', with the answer grammar' : ''}` +
+      `${model === null ? '' : `, style ${evaluation.style}, max ${maxTokens} tokens per reply`}; per cent solved, 95 % interval below`,
     style,
   );
 }
@@ -94,7 +94,7 @@ function taskText(evaluation: TaskEvaluation, style: TerminalStyle): string {
   const { model, samples, temperature, failures, advice, none, accuracy } = evaluation;
   const { sampledTokens, seconds, policyNotes } = evaluation;
   const notes = Object.entries(policyNotes);
-  const [verdicts, they] = none === 1 ? ['verdict', 'it is'] : ['verdicts', 'they are'];
+  const [replies, are] = none === 1 ? ['reply has', 'is'] : ['replies have', 'are'];
   return [
     `${headLine(evaluation, style)}\n\n${tables(evaluation, style)}`,
     samples > 1
@@ -104,8 +104,8 @@ function taskText(evaluation: TaskEvaluation, style: TerminalStyle): string {
     failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', style)}\n\n` : '',
     ...advice.map((text) => `${wrapped(text, style)}\n`),
     none > 0
-      ? `${none} ${verdicts} could not be found; ${they} in no ` +
-        `denominator${accuracy?.valid === false ? ', and the figures are no result' : ''}${whyUndecided(failures)}\n`
+      ? `${none} ${replies} no verdict and ${are} not ` +
+        `counted${accuracy?.valid === false ? ', and the figures are not a valid result' : ''}${whyUndecided(failures)}\n`
       : '',
     sampledTokens === null
       ? ''

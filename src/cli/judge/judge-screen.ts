@@ -82,7 +82,7 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
       notes.push(
         `${name}: ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`,
       );
-    else if (reasons > 0) notes.push(`${name}: ${reasons} fail of something else`);
+    else if (reasons > 0) notes.push(`${name}: ${reasons} fail for another reason`);
   }
   for (const [tier, of] of Object.entries(after.measured.byTier))
     rows.push([`    ${label(tier, 14)}`, interval(of), '']);
@@ -104,7 +104,7 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
       ? []
       : [
           painted(
-            `  not a result: ${after.measured.none} verdicts could not be found`,
+            `  not a valid result: ${after.measured.none} replies have no verdict`,
             'fair',
             style,
           ),
@@ -169,16 +169,16 @@ function scoreLines(
   return [
     said(
       accuracy === null
-        ? 'accuracy score  none: held-out accuracy was not measured, or is no result'
+        ? 'accuracy score  none: held-out accuracy was not measured or is not valid'
         : `accuracy score  ${accuracy.toFixed(3)} = ${percent((fresh?.measured ?? heldOut!.after.measured).mean)} of the ` +
             `${fresh === null ? 'test' : 'fresh'} problems solved after training, measured here, / ` +
-            `${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; less is no failure)` +
+            `${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; a lower score is not a failure)` +
             `${accuracy === 1 ? ', at most 1' : ''}`,
     ),
     said(
       process_score === null
         ? `process score   none: ${broken} of ${count(obligations, 'obligation')}, ${count(rules, 'rule')} fired, too few to score ` +
-            '(3 obligations of 2 rules are needed), which is an ordinary result'
+            '(3 obligations of 2 rules are needed), which is normal'
         : `process score   ${process_score.toFixed(3)} = 1 - ${broken} / ${count(obligations, 'obligation')}, at least 0; ` +
             `${count(rules, 'rule')} fired${bound === null ? '' : `; at least ${bound.toFixed(2)} of the obligations kept (95 %)`}`,
     ),
@@ -224,7 +224,7 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
   const skipped = steps.flatMap(({ name, status }) =>
     status === 'skipped' ? [STEP_TITLES[name]] : [],
   );
-  const without = skipped.length === 0 ? '' : `. Not looked at: ${skipped.join('; ')}`;
+  const without = skipped.length === 0 ? '' : `. Not checked: ${skipped.join('; ')}`;
   const end = (text: string, paint: Paint): string => painted(wrapped(text, style), paint, style);
   const scored = (): string[] => [
     ...scoreLines(report, target, style),
@@ -236,7 +236,7 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
       return [
         ...scored(),
         end(
-          `PASS: the log is whole, and what it claims was found again here, relative to the key above${without}`,
+          `PASS: the log is intact, and its claims were confirmed here, relative to the key above${without}`,
           'good',
         ),
       ];
@@ -276,9 +276,9 @@ export function judgeText(report: JudgeReport, target: number, style: TerminalSt
       : [
           `key ${trust.key}`,
           trust.signer === 'single-process'
-            ? '    no witness kept its heads (single process): it vouches for itself'
+            ? '    no witness stored its heads (single process): the run vouches for itself'
             : trust.ownedByThisUser
-              ? '    of the user who judges: that user could have signed any history'
+              ? '    owned by the judging user, who could have signed any history'
               : "    not this user's witness",
         ];
   const failing = [

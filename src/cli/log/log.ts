@@ -35,11 +35,11 @@ const EXIT: Record<TruthVerification['outcome'], number> = {
 };
 
 const MEANING: Record<TruthVerification['outcome'], string> = {
-  ok: 'complete, and all of it is under a final head of this key',
-  open: 'the run is complete, and all of it is under a head of this key; it can be measured again, so that no head is final',
-  unterminated: 'nothing disagrees, but the run has not ended: no final head is known',
-  tampered: 'the log disagrees with itself or with a signed head',
-  truncated: 'records are missing that a signed head counts',
+  ok: 'the log is complete, and a final head of this key covers it',
+  open: 'the run is complete, and a head of this key covers it; it can be measured again, so no head is final',
+  unterminated: 'no contradiction, but the run has not ended: there is no final head',
+  tampered: 'the log contradicts itself or a signed head',
+  truncated: 'records that a signed head covers are missing',
   equivocation: 'two different histories of one size were signed',
 };
 
@@ -52,19 +52,19 @@ function truthFolderOf(target: string): string | null {
 const streamsOf = (target: string): LogStreams =>
   truthFolderOf(target) === null ? RUN_STREAMS : TRUTH_STREAMS;
 
-const run = required('run folder, the beginning of a run id in ./runs, or a log.sqlite');
-const key = text("key file; default: this machine's own witness");
+const run = required('run folder, the start of a run id in ./runs, or a log.sqlite file');
+const key = text('public key file; default: the witness of this machine');
 
 function printVerification(result: TruthVerification): void {
   const lines = [
     `${result.outcome}: ${MEANING[result.outcome]}`,
     `  run      ${result.runId ?? 'unknown'}`,
-    `  records  ${result.records}, of which ${result.signedRecords} under ${result.heads} signed head${result.heads === 1 ? '' : 's'}; ` +
+    `  records  ${result.records}, of which ${result.signedRecords} are covered by ${result.heads} signed head${result.heads === 1 ? '' : 's'}; ` +
       `resumed ${result.resumes} time${result.resumes === 1 ? '' : 's'}`,
     `  key      ${result.key.text}${result.key.ownedByThisUser ? ' (of this user, who could have signed any history)' : ''}`,
   ];
   if (result.signer === 'single-process')
-    lines.push('  signer   single process: no witness kept its heads');
+    lines.push('  signer   single process: no witness stored its heads');
   if (result.root !== '') lines.push(`  root     ${result.root}`);
   if (result.disagreement !== null) {
     const { table, at, until, reason } = result.disagreement;
@@ -85,13 +85,13 @@ const verify = command({
       type: 'string',
       array: true,
       requiresArg: true,
-      describe: 'file with a signed head that was kept elsewhere',
+      describe: 'file with a signed head that was stored elsewhere',
     },
   },
   epilogue:
     `Exit codes: 0 ok or open (a truth run, complete), ${EXIT_UNTERMINATED} unterminated, ` +
     `${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could ` +
-    `not be made.`,
+    `not be done.`,
   examples: [
     ['$0 log verify runs/3f2a --key witness.pub', 'with the public key that the runner published'],
   ],
@@ -118,11 +118,11 @@ const verify = command({
 const selection = {
   stream: {
     choices: [...new Set([RUN_STREAMS, TRUTH_STREAMS].flatMap(({ codes }) => Object.keys(codes)))],
-    describe: 'one stream only',
+    describe: 'only this stream',
   },
-  from: number('first record', 0),
-  limit: number('at most so many records'),
-  abandoned: toggle('also records of iterations that were interrupted and begun again'),
+  from: number('number of the first record', 0),
+  limit: number('max records'),
+  abandoned: toggle('also records of interrupted iterations that were restarted'),
 };
 
 function forEachRecord(
@@ -167,7 +167,7 @@ const printable = (record: LogRecord): object => ({
 
 const show = command({
   command: 'show <run>',
-  describe: 'Print records, one a line',
+  describe: 'Print records, one per line',
   positionals: { run },
   options: selection,
   examples: [['$0 log show runs/3f2a --stream decisions', 'every decision of the run']],
@@ -199,7 +199,7 @@ const exporting = command({
 const prove = command({
   command: 'prove <run>',
   describe:
-    'Prove one record, or that a later head extends an earlier one, as a JSON document that stands by itself',
+    'Prove one record, or that a later head extends an earlier one, as a self-contained JSON document',
   positionals: { run },
   options: {
     key,
@@ -212,7 +212,7 @@ const prove = command({
   ],
   handler: ({ run: named, record, from, to, key: keyFile }) => {
     if (record === undefined && from === undefined)
-      throw new UsageError('give --record, or --from and --to');
+      throw new UsageError('Give --record, or --from and --to.');
     const trusted = readTrustedKey(keyFile ?? publicKeyFile());
     const target = findRunOrPath(named);
     const streams = streamsOf(target);

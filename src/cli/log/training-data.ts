@@ -20,34 +20,37 @@ import { number, text, toggle } from '../option.js';
 
 export const logTrainingDataCommand = command({
   command: 'training-data <runs..>',
-  describe: 'Write what runs said, with scores, as rows that train --data reads',
+  describe: 'Export rollouts with scores, as rows for train --data',
   positionals: {
     runs: {
       type: 'string',
       array: true,
       demandOption: true,
-      describe: 'run folders, or beginnings of run ids in ./runs',
+      describe: 'run folders, or starts of run ids in ./runs',
     },
   },
   options: {
-    verdict: { choices: VERDICTS_EXPORTED, default: 'pass' as const, describe: 'of the replies' },
-    'min-score': number('replies of at least this score; a pass without one counts 1', 0),
-    tier: { type: 'string', array: true, requiresArg: true, describe: 'of these tiers only' },
-    trained: toggle('only what the run itself trained on'),
-    base: toggle('only what the base model said, without any adapter'),
-    'rolled-back': toggle('also replies of iterations whose adapter the gate took back'),
-    task: text("your copy of the runs' task, where that is a file"),
+    verdict: {
+      choices: VERDICTS_EXPORTED,
+      default: 'pass' as const,
+      describe: 'verdict of the replies to export',
+    },
+    'min-score': number('min score of a reply; a pass without a score counts as 1', 0),
+    tier: { type: 'string', array: true, requiresArg: true, describe: 'only these tiers' },
+    trained: toggle('only replies that the run trained on'),
+    base: toggle('only replies of the base model, without an adapter'),
+    'rolled-back': toggle('also replies of iterations that the gate rolled back'),
+    task: text("your copy of the runs' task, if it is a file"),
     check: {
       ...checkOption,
-      describe:
-        "your copy of the runs' check, where the task is data and its check a file or program",
+      describe: "your copy of the runs' check, if it is a file or program",
     },
   },
   examples: [
-    ['$0 log training-data runs/3f2a > rows.jsonl', 'what passed'],
+    ['$0 log training-data runs/3f2a > rows.jsonl', 'passing replies'],
     [
       '$0 log training-data runs/3f2a --verdict all | $0 train --data - --score-conditioned',
-      'good and bad, told apart',
+      'all replies, conditioned on their score',
     ],
   ],
   handler: async ({
@@ -79,12 +82,12 @@ export const logTrainingDataCommand = command({
 const TITLES: Readonly<Record<LeftOut, string>> = {
   undecided: 'undecided',
   cutOff: 'cut off',
-  rolledBack: 'of iterations that were taken back',
+  rolledBack: 'of rolled-back iterations',
   verdict: 'of the other verdict',
   score: 'below the score',
   tier: 'of other tiers',
   untrained: 'not trained on',
-  adapter: 'said by an adapter',
+  adapter: 'from an adapter',
 };
 
 async function writeRows(

@@ -19,7 +19,7 @@ import { number, required, toggle } from '../option.js';
 
 const list = command({
   command: 'list',
-  describe: 'Aliases, and the models in the cache',
+  describe: 'List aliases and cached models',
   examples: [['$0 models list', 'names that --model takes']],
   handler: async ({ json }) => {
     const cached = await cachedModels();
@@ -52,7 +52,7 @@ const list = command({
         `${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}${between}${uri}\n`,
       );
     }
-    if (others.length > 0) print('\nothers in the cache\n');
+    if (others.length > 0) print('\nother cached models\n');
     for (const { path, bytes } of others) print(`${formatBytes(bytes).padStart(8)}  ${path}\n`);
     print(`\ncache folder: ${modelsFolder()}\n`);
   },
@@ -60,20 +60,20 @@ const list = command({
 
 const pull = command({
   command: 'pull <model>',
-  describe: 'Fetch a model into the cache',
+  describe: 'Download a model to the cache',
   positionals: {
     model: required(
       'an alias, hf:<owner>/<repository>/<file>.gguf, hf:<owner>/<repository>:<quantisation>, or a URL',
     ),
   },
   epilogue:
-    'A broken-off download goes on where it stopped if the server names a checksum, as the hub does. HF_ENDPOINT names a mirror, ' +
-    'HF_TOKEN opens gated models, ISOPRO_HOME moves the cache.',
+    'An interrupted download resumes if the server provides a checksum, as the hub does. HF_ENDPOINT sets a mirror, HF_TOKEN gives ' +
+    'access to gated models, ISOPRO_HOME moves the cache.',
   examples: [
     ['$0 models pull qwen2.5-3b', 'by alias'],
     [
       '$0 models pull hf:bartowski/Llama-3.2-1B-Instruct-GGUF/Llama-3.2-1B-Instruct-Q8_0.gguf',
-      'any file of the hub',
+      'any file on the hub',
     ],
   ],
   handler: async ({ model, json }) => {
@@ -87,8 +87,8 @@ const pull = command({
             phase === 'downloading'
               ? ''
               : phase === 'checking'
-                ? 'comparing the SHA-256'
-                : 'another process is fetching it',
+                ? 'checking the SHA-256'
+                : 'another process is downloading it',
         }),
     });
     progress.clear();
@@ -107,15 +107,15 @@ function verdictLines(
   if (problem !== null) return [['runs', `no: ${problem.message} (${problem.code})`]];
   const end =
     chat.ends.length === 0
-      ? 'no end token is named'
+      ? 'no end token is defined'
       : `an answer ends with token ${chat.ends.join(' or ')}`;
   const template = {
-    own: 'by its own chat template',
-    none: 'by ChatML, for want of a chat template',
+    own: 'with its own chat template',
+    none: 'with ChatML, since it has no chat template',
     invalid: '',
   }[chat.template];
   return [
-    ['runs', 'yes: nothing is known against it'],
+    ['runs', 'yes: no known problem'],
     [
       'trains',
       trainingProblem === null
@@ -136,10 +136,10 @@ function verdictLines(
 const inspect = command({
   command: 'inspect <model>',
   describe:
-    'Whether a model can be run, trained and chatted with, how much memory it needs, and what will not work',
-  positionals: { model: required('path of a GGUF file, or an alias or URI that is in the cache') },
+    'Show whether a model can run, train and chat, how much memory it needs, and what will not work',
+  positionals: { model: required('GGUF file, or a cached alias or URI') },
   options: {
-    context: number('tokens of KV cache to reckon with', 4096),
+    context: number('KV cache in tokens for the memory estimate', 4096),
     tensors: toggle('list every tensor'),
   },
   epilogue: 'Exit codes: 0 the file can be loaded, 1 it cannot (the reason is printed).',
@@ -178,7 +178,7 @@ const inspect = command({
       ...(kind === 'adapter'
         ? []
         : [
-            ['layers', label(metadata[`${architecture}.block_count`] ?? 'not said')],
+            ['layers', label(metadata[`${architecture}.block_count`] ?? 'unknown')],
             ['vocabulary', String(vocabularySize)],
             [
               'trained for',
@@ -192,7 +192,7 @@ const inspect = command({
           `${type}: ${count} with ${formatNumber(held / 1e6)}M parameters, ${formatBytes(size)}`,
         ]),
       ...(types.length > SHOWN_TYPES
-        ? [['tensors', `and of ${types.length - SHOWN_TYPES} further types (--json lists them)`]]
+        ? [['tensors', `and ${types.length - SHOWN_TYPES} more types (--json lists them)`]]
         : []),
       ...(memory === null
         ? []
@@ -207,9 +207,7 @@ const inspect = command({
         ? [
             [
               'loads',
-              problem === null
-                ? 'nothing is known against it'
-                : `no: ${problem.message} (${problem.code})`,
+              problem === null ? 'no known problem' : `no: ${problem.message} (${problem.code})`,
             ],
             ['more', 'isopro-native adapters inspect shows its modules and its base'],
           ]
@@ -225,7 +223,7 @@ const inspect = command({
 
 export const modelsCommand = commandGroup({
   command: 'models',
-  describe: 'List, fetch and examine model files',
+  describe: 'List, download and inspect model files',
   commands: [list, pull, inspect],
-  examples: [['$0 models pull qwen2.5-0.5b', 'fetch a model']],
+  examples: [['$0 models pull qwen2.5-0.5b', 'download a model']],
 });

@@ -27,13 +27,13 @@ export async function pageBeside(model: string, out: string | undefined): Promis
     ended.then(() => [null]),
   ])) as [string | null];
   if (address !== null) {
-    process.stderr.write(`the page: ${address}\n`);
+    process.stderr.write(`web page: ${address}\n`);
     openBrowser(address); // not the child, whose output is no terminal
   }
   return {
     async [Symbol.asyncDispose]() {
       if (address !== null && process.stderr.isTTY)
-        process.stderr.write('the page stays until Ctrl-C\n');
+        process.stderr.write('the web page stays open until Ctrl-C\n');
       else child.kill();
       await ended;
     },

@@ -86,13 +86,12 @@ const loopCommand = (
     },
     interrupted: [
       'the run',
-      'Nothing complete was lost: the same command continues from the last checkpoint.',
+      'Completed work was kept: the same command continues from the last checkpoint.',
     ],
     text: outcomeText,
     exitCode: (outcome) => (isResult(outcome) && outcome.accepted === 0 ? NOTHING_ACCEPTED : 0),
     epilogue:
-      'The same command on the same folder continues after an interruption. Exit code 3: the run ended, and no iteration had a ' +
-      'rollout to train on.',
+      'After an interruption, the same command continues the run. Exit code 3: the run ended, and no iteration had a rollout to train on.',
   });
 
 export const runCommand = loopCommand(run, [
@@ -100,17 +99,17 @@ export const runCommand = loopCommand(run, [
   ['$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model'],
   [
     '$0 run --mode all',
-    'the loop next to zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k',
+    'the loop compared with zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k',
   ],
-  ['$0 run --mode isopro zero-shot best-of-k', 'the loop next to two of them'],
-  ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'],
+  ['$0 run --mode isopro zero-shot best-of-k', 'the loop compared with two of them'],
+  ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'cost estimate for a task of your own'],
 ]);
 
 export const selfImproveCommand = loopCommand(selfImprove, [
   ['$0 self-improve --iterations 3', 'three rounds on the embedded model'],
   [
     '$0 self-improve --model smollm2-135m --task extract --no-accumulate',
-    'each round on what it sampled itself, as the paper has it',
+    'train each round on its own samples only, as in the paper',
   ],
 ]);
 

@@ -58,7 +58,7 @@ function calibrationText(
   const { problems, samples, seconds, tiers, recommended } = calibration;
   return [
     sentence(
-      `small calibration: at most ${problems} problems of each tier, ${samples} replies to each, within ${seconds} s; per cent, 95 % ` +
+      `short calibration: up to ${problems} problems per tier, ${samples} replies each, within ${seconds} s; per cent, 95 % ` +
         'interval below (`tasks calibrate` measures more)',
     ),
     '',

@@ -43,9 +43,9 @@ const TITLES: Readonly<Record<Stage, string>> = {
   layers: 'choosing layers',
   training: 'training',
   dev: 'dev set',
-  restraint: 'what is forgotten, against the limit',
+  restraint: 'forgetting, against the limit',
   after: 'test set, after',
-  forgetting: 'what was forgotten',
+  forgetting: 'forgetting',
   close: 'signing',
 };
 const UNITS: Readonly<Partial<Record<Stage, string>>> = {
@@ -307,7 +307,7 @@ export class RunScreen implements RunHooks {
   #amount(progress: RunProgress): string {
     const { stage, done, total } = progress;
     if (total === 0) return TITLES[stage];
-    return `${done} of ${total} ${UNITS[stage] ?? ''}${isSampled(progress) ? '; now the first step' : ''}`;
+    return `${done} of ${total} ${UNITS[stage] ?? ''}${isSampled(progress) ? '; starting the first step' : ''}`;
   }
 
   #rates(): string[] {
@@ -325,7 +325,7 @@ export class RunScreen implements RunHooks {
 
   /** What, and how long; the title gives way to the rest. */
   #head(now: number, heading: string): string[] {
-    const left = this.#left(now, ', ') || (heading === '' ? '' : ', time left not known yet');
+    const left = this.#left(now, ', ') || (heading === '' ? '' : ', time left unknown');
     const parts = [...(heading === '' ? [] : [heading]), `${this.#clock(now).trim()}${left}`];
     const room = this.#columns() - length(parts.join('   ')) - 3;
     if (room < 12) return flowed('', parts, this.#columns());

@@ -172,7 +172,7 @@ export const layersText = (layers: readonly number[]): string =>
 /** Before the result of a run that is asked for again. */
 export const endedAlready = (folder: string): string =>
   `${wrapped(
-    `The run in ${path.relative('.', folder) || '.'} had ended already: nothing was run. --out with another folder runs it again.`,
+    `The run in ${path.relative('.', folder) || '.'} has already ended, so nothing was run. To run it again, give another folder with --out.`,
     terminalStyle(process.stdout),
   )}\n`;
 
@@ -249,8 +249,8 @@ export function resultText(
       `${accepted} rollouts to train on${leftOut(result.failures.refused)}; layers ${layersText(layers)}; ${stopped}`,
     ),
     said(
-      `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
-        `${formatBytes(peakRssBytes)} resident`,
+      `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; peak ` +
+        `resident memory ${formatBytes(peakRssBytes)}`,
     ),
     '',
     ...failing.flatMap((text) => (text === '' ? [] : [text, ''])),

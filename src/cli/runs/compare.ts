@@ -10,14 +10,13 @@ import { required, runArgument } from '../option.js';
 
 export const runsCompareCommand = command({
   command: 'compare <a> <b>',
-  describe:
-    'Exact paired test between two runs on the same test problems, and the interval that goes with it',
+  describe: 'Compare two runs on the same test problems: exact paired test and confidence interval',
   positionals: {
     a: runArgument,
-    b: required('the run that it is compared with'),
+    b: required('run to compare it with'),
   },
   epilogue:
-    'Both runs must have ended and been measured on the same problems; exit code 1 otherwise.',
+    'Both runs must have ended and been measured on the same problems; otherwise the exit code is 1.',
   examples: [['$0 runs compare runs/rft runs/grpo', 'is the second better than the first?']],
   handler: ({ a: first, b: second, json }) => {
     const {

@@ -10,22 +10,22 @@ import { command } from '../command.js';
 
 export const runsListCommand = command({
   command: 'list [folder]',
-  describe: 'Runs in a folder, newest first; p: exact paired test of before and after',
+  describe: 'List the runs in a folder, newest first; p: exact paired test, before against after',
   positionals: {
     folder: {
       type: 'string',
-      describe: `folder that holds run folders; default: ${RUNS}, and this folder`,
+      describe: `folder of run folders; default: ${RUNS} and the current folder`,
     },
   },
-  examples: [['$0 runs list', 'what was run here']],
+  examples: [['$0 runs list', 'runs in this folder']],
   handler: ({ folder: given, json }) => {
     const folder = given ?? RUNS;
     const runs = listRuns(folder, given === undefined ? runFoldersHere() : undefined);
     if (json) return runs.forEach(printJsonLine);
     if (runs.length === 0)
       return print(
-        `No runs in ${folder}${given === undefined ? ' or in a folder of this one' : ''} (\`runs list FOLDER\` looks elsewhere, where ` +
-          '--out of a run led). Start one with: npx isopro-native run\n',
+        `No runs in ${folder}${given === undefined ? ' or in a subfolder of this one' : ''}. Runs with another --out are listed by \`runs list FOLDER\`. ` +
+          'Start a run with: npx isopro-native run\n',
       );
     const named = (at: string): string => {
       const name = at.startsWith(path.join(folder, path.sep)) ? runName(at, folder) : at;

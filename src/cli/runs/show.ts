@@ -19,9 +19,9 @@ const DAMAGED = 1;
 
 export const runsShowCommand = command({
   command: 'show <run>',
-  describe: 'What a run did: its result by tier, its iterations, the state of its log',
+  describe: 'Show a run: its result by tier, its iterations, the state of its log',
   positionals: { run: runArgument },
-  examples: [['$0 runs show 3f2a', 'the run in ./runs whose id begins so']],
+  examples: [['$0 runs show 3f2a', 'the run in ./runs whose id starts with 3f2a']],
   handler: async ({ run: target, json }) => {
     const folder = findRun(target);
     const run = readRun(folder);
@@ -88,7 +88,7 @@ function headLines(
     ),
     `${end === null ? open : `ended: ${label(end.stopped, 200)}`}; ${integrityLine(integrity).text}`,
     ...(integrity.outcome === 'unchecked'
-      ? [wrapped(`not checked since ${label(integrity.reason, 300)}`, style)]
+      ? [wrapped(`not checked: ${label(integrity.reason, 300)}`, style)]
       : []),
     ...defects.map((defect) => wrapped(label(defect, 300), style)),
   ];
@@ -97,7 +97,7 @@ function headLines(
 function testText(run: RunRecord, style: TerminalStyle): string {
   const { before, after, comparison, rates } = testOf(run);
   if (before === null || after === null || comparison === null)
-    return 'The test set has not been evaluated before and after.';
+    return 'The test set was not evaluated both before and after training.';
   const { policies, forgetting } = run;
   const restraint = run.submission?.restraint;
   return resultTable({ before, after, comparison, rates, policies, forgetting, restraint }, style);

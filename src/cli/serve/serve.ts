@@ -28,57 +28,51 @@ import {
 
 const options = {
   model: modelOption,
-  name: text('that the model answers to; default: as --model, a file without folder and .gguf'),
+  name: text('name of the model in the API; default: --model, without folder and .gguf'),
   adapter: texts(
-    'NAME=ADAPTER: one in GGUF, or a run by folder or id, and the name of the model with it; may be repeated',
+    'NAME=ADAPTER: serve an adapter (GGUF file, or run by folder or id) under this name; repeatable',
   ),
   registry: {
     ...registryOption,
-    describe: 'folder of a registry whose names are served too',
+    describe: 'registry whose aliases are served too',
     defaultDescription: 'none',
   },
-  adapters: text('folder from which /v1/load_lora_adapter may load; none: it may not'),
-  runs: text(
-    'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/jobs.md); default: neither',
-  ),
+  adapters: text('folder from which /v1/load_lora_adapter may load; default: disabled'),
+  runs: text('runs folder; enables the web page and jobs over HTTP (docs/ui.md, docs/jobs.md)'),
   'allow-model': texts(
-    'MODEL or NAME=MODEL: further model that jobs may name, as --model takes it; may be repeated',
+    'MODEL or NAME=MODEL: additional model for jobs, in any form of --model; repeatable',
   ),
-  'allow-task': texts(
-    'NAME=TASK: task that jobs may name beside those that ship, as --task takes it; may be repeated',
-  ),
-  jobs: number('jobs at once; others wait', 1),
-  host: text('address; any but a loopback one needs keys', '127.0.0.1'),
-  port: number('0: any that is free', 8080),
+  'allow-task': texts('NAME=TASK: additional task for jobs, in any form of --task; repeatable'),
+  jobs: number('concurrent jobs; others wait', 1),
+  host: text('address to listen on; any but loopback requires keys', '127.0.0.1'),
+  port: number('port; 0: any free port', 8080),
   'api-key': texts(
-    'key that may read and ask, 16 characters or more; repeatable; also $ISOPRO_API_KEY, which other users of the machine do not see',
+    'key for reading and inference, 16 characters or more; repeatable; $ISOPRO_API_KEY hides it from other users',
   ),
   'admin-key': {
-    ...text('key that may all; also $ISOPRO_ADMIN_KEY'),
-    defaultDescription: 'one that is made and printed',
+    ...text('key with full access; also $ISOPRO_ADMIN_KEY'),
+    defaultDescription: 'generated and printed',
   },
-  keys: text('file of keys by their SHA-256: [{"name", "sha256", "scopes"}]'),
-  'tls-cert': text(
-    'file with a certificate and its chain, in PEM: HTTPS, and nothing else; goes with --tls-key',
-  ),
-  'tls-key': text('file with its private key, in PEM, without a passphrase'),
-  'allow-host': texts('further name that leads here; may be repeated'),
-  'allow-origin': texts('origin of pages that may call; may be repeated'),
-  'max-sequences': number('replies that run at once', 64),
+  keys: text('JSON file of SHA-256 hashes of keys: [{"name", "sha256", "scopes"}]'),
+  'tls-cert': text('PEM file of the certificate and its chain; serves HTTPS only; needs --tls-key'),
+  'tls-key': text('PEM file of the private key, without a passphrase'),
+  'allow-host': texts('additional host name of this server; repeatable'),
+  'allow-origin': texts('origin of web pages that may call the API; repeatable'),
+  'max-sequences': number('concurrent replies', 64),
   'prefix-tokens': number(
-    'tokens of finished conversations that are kept, for those of the same key that begin alike; 0: none',
+    'cached tokens of finished conversations, reused for the same key and beginning; 0: none',
     0,
   ),
-  'max-waiting': number('replies that wait; more get 429', DEFAULT_LIMITS.waiting),
+  'max-waiting': number('max waiting replies; more get 429', DEFAULT_LIMITS.waiting),
   'max-tokens': {
-    ...number('tokens that a reply may have'),
-    defaultDescription: 'what the context has room for',
+    ...number('max tokens per reply'),
+    defaultDescription: 'limited by the context',
   },
-  'max-body': number('bytes of a request', DEFAULT_LIMITS.bodyBytes),
-  'max-connections': number('connections at once', DEFAULT_LIMITS.connections),
-  rate: number('requests a minute of a key; more get 429', DEFAULT_LIMITS.requestsPerMinute),
-  timeout: number('seconds that a request may take', DEFAULT_LIMITS.requestSeconds),
-  drain: number('seconds that replies have to end after SIGTERM', DEFAULT_LIMITS.drainSeconds),
+  'max-body': number('max size of a request, in bytes', DEFAULT_LIMITS.bodyBytes),
+  'max-connections': number('max concurrent connections', DEFAULT_LIMITS.connections),
+  rate: number('max requests per minute and key; more get 429', DEFAULT_LIMITS.requestsPerMinute),
+  timeout: number('max seconds per request', DEFAULT_LIMITS.requestSeconds),
+  drain: number('seconds for replies to finish after SIGTERM', DEFAULT_LIMITS.drainSeconds),
   threads: threadsOption,
   'fixed-threads': fixedThreadsOption,
   matmul: matmulOption,
@@ -89,14 +83,11 @@ type Flags = Stated<typeof options>;
 
 export const serveCommand = command({
   command: 'serve',
-  describe: 'Answer other programs over HTTP, as OpenAI does: a model, and adapters by name',
+  describe: 'Serve a model and named adapters over an OpenAI-compatible HTTP API',
   options,
   examples: [
     ['$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client'],
-    [
-      '$0 serve --model tiny --adapter sql=./sql.gguf',
-      'the model, and "sql", the model with an adapter',
-    ],
+    ['$0 serve --model tiny --adapter sql=./sql.gguf', 'the model, and "sql" with an adapter'],
   ],
   handler: async (argv) => {
     const { model, json, runs } = argv;
@@ -105,7 +96,7 @@ export const serveCommand = command({
     const { keys, made } = keysOf(argv);
     requireNumbers(argv);
     if ((argv.tlsCert === undefined) !== (argv.tlsKey === undefined))
-      throw new UsageError('--tls-cert and --tls-key go together.');
+      throw new UsageError('Give both --tls-cert and --tls-key.');
     const signal = interruption();
     using download = Progress.ofDownload(model);
     const server = await startServer({
@@ -145,9 +136,9 @@ export const serveCommand = command({
     if (json) printJsonLine({ url, models, ...given({ adminKey: made, page }) });
     else
       await write(
-        `${url}/v1 answers for ${models.join(', ')}\n` +
-          `${made === undefined ? '' : `key for administrative calls: ${made}\n`}` +
-          `${page === undefined ? '' : `the page: ${page}\n`}`,
+        `${url}/v1 serves ${models.join(', ')}\n` +
+          `${made === undefined ? '' : `admin key: ${made}\n`}` +
+          `${page === undefined ? '' : `web page: ${page}\n`}`,
       );
     await noteOtherBases(model, adapters);
     await end(signal);
@@ -185,7 +176,7 @@ function jobsOf({ runs, allowModel, allowTask, jobs: atOnce }: Flags): JobOption
   });
   if (runs !== undefined) return { runs: path.resolve(runs), models, tasks, atOnce };
   if (models.length + tasks.length > 0)
-    throw new UsageError('--allow-model and --allow-task go with --runs.');
+    throw new UsageError('--allow-model and --allow-task need --runs.');
   return undefined;
 }
 

@@ -17,26 +17,26 @@ import { modelOption, number, text, toggle } from '../option.js';
  */
 export const uiCommand = command({
   command: 'ui',
-  describe: 'Runs, rollouts, adapters and jobs in a browser, and a model to try them with',
+  describe: 'Open a web page of runs, rollouts, adapters and jobs, with a playground',
   options: {
-    runs: text('folder of the runs', RUNS),
+    runs: text('runs folder', RUNS),
     model: {
       ...modelOption,
       describe:
-        'that answers in the playground and scores tokens: a GGUF file, an alias, or an hf: URI',
+        'model for the playground and for token scores: a GGUF file, an alias, or an hf: URI',
     },
     registry: registryOption,
-    port: number('0: any that is free', 0),
-    open: { type: 'boolean', default: true, describe: 'open a browser where there is one' },
-    latest: toggle('begin with the run that goes on'),
+    port: number('port; 0: any free port', 0),
+    open: { type: 'boolean', default: true, describe: 'open a browser, if there is one' },
+    latest: toggle('show the current run first'),
   },
   epilogue:
-    'The address has a key in it: whoever has it may do all that the page can. `serve --runs` has the page too.',
+    'The address contains a key: anyone who has it can do everything that the page can. `serve --runs` serves the page too.',
   examples: [
-    ['$0 ui', 'what is in ./runs'],
+    ['$0 ui', 'runs in ./runs'],
     [
       '$0 ui --runs ~/experiments --model qwen2.5-0.5b',
-      'another folder, and a model of its own for the playground',
+      'another folder, and another model for the playground',
     ],
   ],
   handler: async ({ runs, model, registry: folder, port, open, latest, json }) => {

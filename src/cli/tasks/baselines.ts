@@ -11,11 +11,11 @@ import { command } from '../command.js';
 
 export const tasksBaselinesCommand = command({
   command: 'baselines',
-  describe: 'Accuracy of the trivial policies: what a model must exceed',
+  describe: 'Measure the accuracy of the trivial policies, which a model must exceed',
   options: {
     task: taskOption,
     ...askingFlags,
-    count: number('problems of each tier', 400),
+    count: number('problems per tier', 400),
     seed: seedOption,
     set: setOption,
   },

@@ -22,7 +22,7 @@ import { command } from '../command.js';
 export const tasksCalibrateCommand = command({
   command: 'calibrate',
   describe:
-    'What a model makes of a task before training: pass rates, what there is to learn from, settings for a run',
+    'Measure a model on a task before training: pass rates, learnable problems, recommended settings',
   options: {
     model: modelOption,
     adapter: adapterOption,
@@ -32,28 +32,28 @@ export const tasksCalibrateCommand = command({
       type: 'string',
       array: true,
       requiresArg: true,
-      describe: 'these tiers; default: those that are trained on',
+      describe: 'tiers to measure; default: those that are trained on',
     },
-    problems: number('problems of each tier, drawn as a run draws them for training', 64),
-    samples: number('replies to each problem', 8),
-    seed: text('64-bit seed of problems and replies', '42'),
-    style: { choices: PROMPT_STYLES, describe: "how answers are asked for; default: the run's" },
-    temperature: number("of the replies; default: the run's"),
-    'max-tokens': number("tokens of a reply; default: the run's"),
+    problems: number('problems per tier, drawn as in a run', 64),
+    samples: number('replies per problem', 8),
+    seed: text('64-bit seed for problems and replies', '42'),
+    style: { choices: PROMPT_STYLES, describe: 'prompt style; default: as in a run' },
+    temperature: number('sampling temperature; default: as in a run'),
+    'max-tokens': number('max tokens per reply; default: as in a run'),
     ...askingFlags,
     'verifier-threads': verifierThreadsOption,
-    threads: number('default: the physical cores; embedded: 1'),
-    context: number("tokens of KV cache over all running replies; default: the run's"),
-    batch: number("replies at once; default: the run's"),
+    threads: number('threads; default: the physical cores; embedded: 1'),
+    context: number('KV cache in tokens, shared by all running replies; default: as in a run'),
+    batch: number('concurrent replies; default: as in a run'),
   },
   examples: [
     [
       '$0 tasks calibrate --model qwen2.5-0.5b --task extract',
-      'before a run: 64 problems a tier, 8 replies each',
+      'before a run: 64 problems per tier, 8 replies each',
     ],
     [
       '$0 tasks calibrate --task python:reasoning_gym:chain_sum --problems 16',
-      'sooner, with wider intervals',
+      'faster, with wider intervals',
     ],
   ],
   handler: async (argv) => {
@@ -98,7 +98,7 @@ export const tasksCalibrateCommand = command({
         ...{ ...asked, ...calibrated },
       });
     print(
-      `${id} ${version}, ${problems} problems of each tier, ${samples} replies to each at temperature ${temperature}; ` +
+      `${id} ${version}, ${problems} problems per tier, ${samples} replies per problem at temperature ${temperature}; ` +
         `per cent, 95 % interval below\n\n${calibratedText(calibrated, samples)}${nextText(calibrated, argv)}`,
     );
   },
@@ -134,8 +134,8 @@ const calibratedText = (
   samples: number,
 ): string =>
   `${calibrationTable(tiers, samples)}\n\n` +
-  'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from;\n' +
-  `format: the answer could be read, right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
+  'mixed: some replies to a problem pass and some do not; a run learns from these\n' +
+  `format: the answer could be parsed, right or wrong. ${replies} replies in ${formatDuration(seconds)}\n\n` +
   (failures.rows.length > 0
     ? `${failureTable(failures, 'replies', terminalStyle(process.stdout))}\n\n`
     : '') +

@@ -33,10 +33,10 @@ export function examinationText(
     ),
     ...findings.map(({ severity, name, detail }) => `${severity} ${name}: ${detail}`),
     errorsOf(examination) > 0
-      ? 'Correct the errors before a run.'
+      ? 'Fix the errors before a run.'
       : findings.length > 0
         ? 'No errors.'
-        : 'Nothing was found that would spoil a run.',
+        : 'No problems were found.',
   ];
   return lines.map((line) => `${wrapped(line, style, 2)}\n`).join('');
 }
@@ -52,7 +52,7 @@ function rowLines({ rows, tiers }: Pick<OpenTask, 'tiers' | 'rows'>): string[] {
   }
   const shown = [...answers].sort(([, a], [, b]) => b - a);
   return [
-    `  ${train + dev + test} rows: ${train} to train on, ${dev} for the dev evaluations, ${test} for the test`,
+    `  ${train + dev + test} rows: ${train} for training, ${dev} for dev evaluations, ${test} for the test`,
     ...(shown.length > 0 && shown.length <= MOST_ANSWERS
       ? [
           `  answers: ${shown.map(([answer, count]) => `${JSON.stringify(answer)} ${count}`).join(', ')}`,
@@ -64,27 +64,27 @@ function rowLines({ rows, tiers }: Pick<OpenTask, 'tiers' | 'rows'>): string[] {
 export const tasksCheckCommand = command({
   command: 'check [file]',
   describe:
-    'Find what would spoil a run: a generator that is not deterministic, a verifier that passes everything, answers in prompts',
-  positionals: { file: { type: 'string', describe: 'a task, as --task takes it' } },
+    'Find defects of a task before a run: a nondeterministic generator, a verifier that passes everything, answers in prompts',
+  positionals: { file: { type: 'string', describe: 'task, in any form that --task takes' } },
   options: {
-    task: text('the same, for who is used to it'),
+    task: text('same as FILE'),
     ...askingFlags,
-    count: number('problems of each tier that are tried', 24),
+    count: number('problems to try per tier', 24),
     style: {
       choices: PROMPT_STYLES,
       default: 'cot' as PromptStyle,
-      describe: 'how answers are asked for',
+      describe: 'prompt style',
     },
-    model: text('also whether its context holds the prompts, and its chat template'),
-    'max-tokens': number('tokens of a reply that have to fit behind a prompt', 512),
+    model: text(
+      'also check that the context of this model holds the prompts, and its chat template',
+    ),
+    'max-tokens': number('reply tokens that must fit after a prompt', 512),
   },
-  epilogue: 'Exit code 0: no error, warnings or not; 1: an error, or the task could not be opened.',
+  epilogue:
+    'Exit codes: 0 no errors (warnings allowed), 1 an error was found or the task could not be opened.',
   examples: [
     ['$0 tasks check my-task.ts', 'before the first run'],
-    [
-      '$0 tasks check data.csv --check number --model smollm2-135m',
-      'with the model that it is for',
-    ],
+    ['$0 tasks check data.csv --check number --model smollm2-135m', 'with the model to train'],
   ],
   handler: async ({
     file: named,
@@ -108,7 +108,7 @@ export const tasksCheckCommand = command({
       name !== undefined &&
       Object.hasOwn((await inspectModel(name)).metadata, 'tokenizer.chat_template');
     using progress = new Progress({ label: 'trying the verifier', unit: 'verdicts' });
-    progress.begin('problems are generated');
+    progress.begin('generating problems');
     const examination = await examineTask(task, {
       style,
       perTier,

@@ -37,8 +37,8 @@ export const tasksGenerateCommand = command({
   options: {
     task: taskOption,
     ...askingFlags,
-    tier: text('one tier; all of them by default'),
-    count: number('problems of each tier', 1),
+    tier: text('one tier; default: all'),
+    count: number('problems per tier', 1),
     seed: seedOption,
     set: setOption,
     style: {
@@ -49,7 +49,7 @@ export const tasksGenerateCommand = command({
     'few-shot': number('solved examples of the same tier before each problem', 0),
   },
   examples: [
-    ['$0 tasks generate --tier T5 --count 3 --seed 7 --json', 'three problems for a program'],
+    ['$0 tasks generate --tier T5 --count 3 --seed 7 --json', 'three problems as JSON lines'],
     ['$0 tasks generate --set test --json', 'the frozen test set'],
   ],
   handler: async ({
@@ -74,7 +74,7 @@ export const tasksGenerateCommand = command({
     for await (const problem of problems(task, tiers, count, seed, set)) {
       const examples = fewShot === 0 ? [] : await task.fewShot(problem, style, fewShot, seed);
       if (examples === null)
-        throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
+        throw new UsageError(`${task.id} has no solved examples; leave out --few-shot`);
       const messages = [...examples, ...(await task.prompt(problem, style))];
       const texts = messages.map(({ role, content }) =>
         messages.length === 1 ? content : `[${role}]\n${content}`,

@@ -17,14 +17,11 @@ const LEAST_LARGEST = { one: 400, two: 20 } as const;
 
 /** In the order in which they are asked, with what is taken for an empty line. */
 const QUESTIONS = {
-  file: ['Which file is to be written, .ts or .py?', 'my-task.ts'],
-  ask: ['What is the model asked? {a} and {b} are two numbers.', 'What is {a} plus {b}?'],
-  answer: ['What is right, as an expression of a and b?', 'a + b'],
+  file: ['Which file should be written (.ts or .py)?', 'my-task.ts'],
+  ask: ['What question does the model get? {a} and {b} are two numbers.', 'What is {a} plus {b}?'],
+  answer: ['What is the right answer, as an expression of a and b?', 'a + b'],
   reply: ['Is the answer a number or a text?', 'number'],
-  tiers: [
-    'Which tiers are there, from the easiest, with their largest number?',
-    'small:99,large:9999',
-  ],
+  tiers: ['Which tiers, from the easiest, each with its largest number?', 'small:99,large:9999'],
 } as const;
 type Question = keyof typeof QUESTIONS;
 
@@ -36,14 +33,14 @@ function numbersIn(ask: string, answer: string): readonly string[] {
   const named = ['a', 'b'].filter((name) => ask.includes(`{${name}}`));
   if (named.length === 0)
     throw new UsageError(
-      `--ask: ${JSON.stringify(ask)} has neither {a} nor {b}, and would be the same question each time`,
+      `--ask: ${JSON.stringify(ask)} has neither {a} nor {b}: every problem would be the same question`,
     );
   const missing = ['a', 'b'].filter(
     (name) => !named.includes(name) && new RegExp(`\\b${name}\\b`).test(answer),
   );
   if (missing.length > 0)
     throw new UsageError(
-      `--answer takes ${missing.join(' and ')}, which --ask does not name: write {${missing[0]}} in it`,
+      `--answer uses ${missing.join(' and ')}, which --ask does not contain: add {${missing[0]}} to --ask`,
     );
   return named;
 }
@@ -66,27 +63,24 @@ function readTiers(text: string, numbers: number): TaskAnswers['tiers'] {
 
 export const tasksNewCommand = command({
   command: 'new [file]',
-  describe: 'Write a task that runs as it stands, from five answers: to be changed into your own',
+  describe: 'Write a working task from five answers, as a start for your own',
   positionals: {
-    file: { type: 'string', describe: `the file, .ts or .py; default: ${QUESTIONS.file[1]}` },
+    file: { type: 'string', describe: `file to write, .ts or .py; default: ${QUESTIONS.file[1]}` },
   },
   options: {
-    ask: text(`what the model is asked; default: ${QUESTIONS.ask[1]}`),
-    answer: text(`an expression of a and b; default: ${QUESTIONS.answer[1]}`),
+    ask: text(`question for the model; default: ${QUESTIONS.ask[1]}`),
+    answer: text(`right answer, as an expression of a and b; default: ${QUESTIONS.answer[1]}`),
     reply: {
       choices: ['number', 'text'] as const,
-      describe: `what the answer is; default: ${QUESTIONS.reply[1]}`,
+      describe: `type of the answer; default: ${QUESTIONS.reply[1]}`,
     },
-    tiers: text(`names with largest numbers; default: ${QUESTIONS.tiers[1]}`),
-    force: toggle('replace a file that is there'),
+    tiers: text(`tier names with their largest numbers; default: ${QUESTIONS.tiers[1]}`),
+    force: toggle('replace an existing file'),
   },
-  epilogue: 'Questions and answers that are there already need no program: docs/own-data.md.',
+  epilogue: 'If you already have questions and answers, you need no task file: docs/own-data.md.',
   examples: [
-    ['$0 tasks new', 'asks for what no flag says, where somebody can answer'],
-    [
-      "$0 tasks new times.py --ask 'What is {a} times {b}?' --answer 'a * b'",
-      'asks nothing in a script',
-    ],
+    ['$0 tasks new', 'asks for each missing answer in a terminal'],
+    ["$0 tasks new times.py --ask 'What is {a} times {b}?' --answer 'a * b'", 'asks nothing'],
   ],
   handler: async ({ force, json, ...given }) => {
     const answers: Record<Question, string> = await complete(
@@ -95,9 +89,7 @@ export const tasksNewCommand = command({
     );
     const extension = path.extname(answers.file);
     if (!['.ts', '.mts', '.py'].includes(extension))
-      throw new UsageError(
-        `the file is written in TypeScript or Python: ${answers.file} ends otherwise`,
-      );
+      throw new UsageError(`${answers.file}: expected a .ts, .mts or .py file`);
     if (answers.reply !== 'number' && answers.reply !== 'text')
       throw new UsageError('--reply takes number or text');
     const task: TaskAnswers = {
@@ -114,7 +106,7 @@ export const tasksNewCommand = command({
       });
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === 'EEXIST')
-        throw new UsageError(`${answers.file} is there already; --force replaces it`);
+        throw new UsageError(`${answers.file} already exists; replace it with --force`);
       throw unwritable(answers.file, cause);
     }
     const specifier = extension === '.py' ? `python:${answers.file}` : answers.file;
@@ -139,8 +131,8 @@ async function tryOut(
   const refuse = (why: string): never => {
     rmSync(file);
     throw new UsageError(
-      `--answer: ${JSON.stringify(answer)} does not work in ${path.basename(file)}, which is not written: ${why}. ` +
-        'An answer that takes more than an expression is written into the file afterwards: begin with a simple one',
+      `--answer: ${JSON.stringify(answer)} does not work in ${path.basename(file)}, so the file was not written: ${why}. ` +
+        'If the answer needs more than an expression, start with a simple one and edit the file',
     );
   };
   try {

@@ -21,7 +21,7 @@ export const checkOption = text(CHECK_HELP);
 /** How a task is judged and asked, of every command that opens one. */
 export const askingFlags = {
   check: checkOption,
-  'answer-tag': text('of data: the answer is what stands between <tag> and </tag>'),
+  'answer-tag': text('for data: the answer is the text between <tag> and </tag>'),
   'verify-seconds': number(VERIFY_SECONDS_HELP),
   system: text(SYSTEM_HELP),
   examples: number(EXAMPLES_HELP),
@@ -44,12 +44,12 @@ export const openedWith = (
 
 export const verifierThreadsOption = {
   ...number(
-    'threads that judge replies at once, for a slow verifier; the result is the same with any number',
+    'threads that judge replies in parallel, for a slow verifier; results do not depend on it',
   ),
   defaultDescription: '1',
 };
 export const setOption = {
   choices: SET_NAMES,
-  describe: 'problems of a frozen set, or held-out rows of data, instead of generated ones',
+  describe: 'use a frozen set, or held-out rows of data, instead of generated problems',
 };
-export const seedOption = text('whole number that determines the problems', '1');
+export const seedOption = text('seed that determines the problems', '1');

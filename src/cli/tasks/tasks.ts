@@ -10,7 +10,7 @@ import { commandGroup } from '../command.js';
 export const tasksCommand = commandGroup({
   command: 'tasks',
   describe:
-    'List, write and check tasks, print problems, judge replies, measure trivial policies and what a model makes of a task',
+    'List, write and check tasks; print problems; judge replies; measure models and trivial policies',
   commands: [
     tasksListCommand,
     tasksNewCommand,

@@ -71,7 +71,7 @@ export default defineTask<Problem, string>({
   // for solved examples, and to check the verifier by: \`tasks check\`
   referenceReply: (problem) => \`<answer>\${solve(problem)}</answer>\`,
 
-  // what needs no model; an accuracy is worth what it is above these
+  // programs without a model, whose accuracy a model has to exceed
   trivialPolicies: { 'the first number': ({ a }) => String(a), zero: () => '0' },
 });
 `;
@@ -124,7 +124,7 @@ ${
     ? `    try:
         right = float(answer) == float(solve(problem["a"], problem["b"]))
     except ValueError:
-        return {"outcome": "fail", "category": "format", "reason": f"{answer} is no number."}`
+        return {"outcome": "fail", "category": "format", "reason": f"{answer} is not a number."}`
     : `    right = answer.lower() == str(solve(problem["a"], problem["b"])).lower()`
 }
     return {"outcome": "pass" if right else "fail", "answer": answer, "reason": f"{answer} is not right."}
@@ -134,7 +134,7 @@ def solution(problem):  # for solved examples, and to check the verifier by: tas
     return f"<answer>{solve(problem['a'], problem['b'])}</answer>"
 
 
-# what needs no model; an accuracy is worth what it is above these
+# programs without a model, whose accuracy a model has to exceed
 POLICIES = {
     "the first number": lambda problem: f"<answer>{problem['a']}</answer>",
     "zero": lambda problem: "<answer>0</answer>",

@@ -12,17 +12,16 @@ const percent = (fraction: number): string => (100 * fraction).toFixed(1);
 export const tasksVerifyCommand = command({
   command: 'verify [file]',
   describe: 'Judge replies: JSON lines {problem | problemId, text, finish?} in, verdicts out',
-  positionals: { file: { type: 'string', describe: 'JSON lines; standard input by default' } },
+  positionals: { file: { type: 'string', describe: 'JSON lines file; default: standard input' } },
   options: {
     task: taskOption,
     ...askingFlags,
     grade: toggle('also compare with the optimum (may start the solver)'),
     trace: toggle('also report claims in the reasoning that the problem contradicts'),
-    feedback: toggle('also give what a next turn would say'),
+    feedback: toggle('also print the feedback for a next turn'),
   },
-  epilogue:
-    'Exit code 0: every line was judged, whatever the verdicts; 1: a line could not be judged.',
-  examples: [['$0 tasks verify replies.jsonl --json > verdicts.jsonl', 'one verdict a line']],
+  epilogue: 'Exit codes: 0 every line was judged, 1 a line could not be judged.',
+  examples: [['$0 tasks verify replies.jsonl --json > verdicts.jsonl', 'one verdict per line']],
   handler: async ({ file, task: specifier, grade, trace, feedback, json, ...flags }) => {
     const lines = readLines(file ?? '-');
     await using task = await openTask(specifier, openedWith(flags));
@@ -51,7 +50,7 @@ export const tasksVerifyCommand = command({
     if (json || known.length === 0) return;
     const { mean, low, high, n, none } = summarise(known, task.tiers, { seed: 0n });
     print(
-      `\n${n} verdicts, ${none} without${unjudged === 0 ? '' : `, ${unjudged} lines that could not be judged`}; mean over tiers ` +
+      `\n${n} verdicts, ${none} undecided${unjudged === 0 ? '' : `, ${unjudged} lines that could not be judged`}; mean over tiers ` +
         `${mean === null ? '-' : `${percent(mean)} % (${percent(low)} to ${percent(high)})`}\n`,
     );
   },

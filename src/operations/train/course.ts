@@ -254,7 +254,7 @@ async function steps(
   const onReference = (done: number, pairs: number): void =>
     tell({
       type: 'progress',
-      data: { stage: 'what the base says', done, total: pairs, unit: 'pairs' },
+      data: { stage: 'base log-probabilities', done, total: pairs, unit: 'pairs' },
     });
   progress(trainer.info.steps, 'the first step');
   for await (const event of data.train(trainer, how, signal, onReference)) {

@@ -42,7 +42,7 @@ export const isCurated = (curation: Curation): boolean =>
 
 function scoreOf({ score, name }: NamedExample): number {
   if (typeof score === 'number' && score >= 0 && score <= 1) return score;
-  throw refusedRow(name, 'expected a "score" from 0 to 1, as curation by score reads it');
+  throw refusedRow(name, 'expected a "score" from 0 to 1, which curation by score needs');
 }
 
 const repeatable = ({ example }: NamedExample): Repeatable =>
@@ -56,7 +56,7 @@ const repeatable = ({ example }: NamedExample): Repeatable =>
 function conditioned(each: NamedExample): NamedExample {
   const { example, name } = each;
   if ('text' in example)
-    throw refusedRow(name, 'a plain text has no prompt that could say how good it is');
+    throw refusedRow(name, 'a plain text has no prompt that could state its quality');
   const said = example.prompt.flatMap(({ role, content }) => (role === 'system' ? [content] : []));
   const others = example.prompt.filter(({ role }) => role !== 'system');
   const content = [qualityLine(qualityBucket(scoreOf(each))), ...said].join('\n\n');

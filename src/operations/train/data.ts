@@ -240,10 +240,10 @@ function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts 
   if (train.length === 0)
     throw new IsoproError(
       'DATA_INVALID',
-      `${name} holds all rows of ${path.basename(file)} out: none is left to learn`,
+      `${name} holds out all rows of ${path.basename(file)}: no rows are left to train on`,
       {
         remedy:
-          'Remove that file to learn them all; what is measured on them afterwards says nothing.',
+          'Remove that file to train on all rows; a later evaluation on them is then meaningless.',
       },
     );
   const counted = (count: number, rows: string): string =>
@@ -252,7 +252,7 @@ function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts 
     train,
     dev,
     notes: [
-      `${name} holds out ${counted(test.length, 'of the test set')} and ${dev.length} of the dev set: not learned`,
+      `${name} holds out ${counted(test.length, 'of the test set')} and ${dev.length} of the dev set: not trained on`,
     ],
   };
 }
@@ -263,7 +263,7 @@ function unlearned(all: readonly NamedExample[]): string[] {
   return count === 0
     ? []
     : [
-        `${count} of ${all.length} rows have earlier answers, which are not learned: --answers all learns them too`,
+        `${count} of ${all.length} rows have earlier answers that are not learned; --answers all includes them`,
       ];
 }
 

@@ -44,7 +44,7 @@ export interface RowTokens {
   readonly endOfAnswer: number;
   readonly formerEndOfAnswer: number;
 }
-const shown = (value: BegunWith[string]): string => (value === null ? 'left out' : String(value));
+const shown = (value: BegunWith[string]): string => (value === null ? 'not set' : String(value));
 
 export interface Losses {
   readonly training: readonly { readonly step: number; readonly loss: number }[];
@@ -114,11 +114,11 @@ export class TrainFiles {
     if (!resume && !force) {
       if (existsSync(this.out))
         throw new WrongSettings(
-          `${this.out} is there already: ${names.force} replaces it, or give another ${names.out}.`,
+          `${this.out} already exists: replace it with ${names.force}, or give another ${names.out}.`,
         );
       if (hasState)
         throw new WrongSettings(
-          `${this.state} is of a training that was interrupted: ${names.resume} continues it, ${names.force} begins again.`,
+          `${this.state} belongs to an interrupted training: continue it with ${names.resume}, or restart with ${names.force}.`,
         );
     }
     for (const target of this.areKept ? [this.out, this.state, this.losses] : [this.out])
@@ -136,15 +136,15 @@ export class TrainFiles {
       const was = before[flag] ?? null;
       if (was === value) return [];
       return flag === DATA_HASH
-        ? [`another content of ${names.data}, or of the split beside it`]
+        ? [`other content of ${names.data}, or of the split next to it`]
         : [`${names.of(flag)} ${shown(value)}, which was ${shown(was)}`];
     });
     if (differing.length === 0) return;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `${names.resume}: ${this.state} was begun otherwise: now ${differing.join('; ')}`,
+      `${names.resume}: ${this.state} was started with other settings: now ${differing.join('; ')}`,
       {
-        remedy: `Resume with the settings and the data that it was begun with, or begin again with ${names.force} in place of ${names.resume}.`,
+        remedy: `Resume with the original settings and data, or restart with ${names.force} instead of ${names.resume}.`,
       },
     );
   }
@@ -167,20 +167,20 @@ export class TrainFiles {
       ...(wasRendered === rendererId
         ? []
         : [
-            "the renderer was corrected since, and writes other prompts from the model's chat template",
+            "the renderer has since been corrected, and renders the model's chat template differently",
           ]),
       ...(ended === endOfAnswer
         ? []
         : [
-            `an answer now ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended} before`,
+            `an answer now ends with the token ${endOfAnswer}, as in rendered replies, instead of ${ended}`,
           ]),
     ];
     if (differing.length === 0) return;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `${names.resume}: ${this.state} was begun by another version: ${differing.join('; ')}`,
+      `${names.resume}: ${this.state} was started by another version: ${differing.join('; ')}`,
       {
-        remedy: `Start again with ${names.force} instead of ${names.resume}, or continue with the version of isopro-native that began it.`,
+        remedy: `Restart with ${names.force} instead of ${names.resume}, or continue with the version of isopro-native that started it.`,
       },
     );
   }

@@ -90,7 +90,7 @@ export async function fewShot(context: ModeContext): Promise<Measured> {
     ...judgedBy(context, replies),
     k: EXAMPLES,
     tokens,
-    note: `${EXAMPLES} solved problems of the same tier stand before the question`,
+    note: `${EXAMPLES} solved problems of the same tier before the question`,
   };
 }
 
@@ -116,7 +116,7 @@ export async function multiTurn(context: ModeContext): Promise<Measured> {
       if (advice === null)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `${task.id} gives no feedback, so that multi-turn cannot be measured`,
+          `${task.id} gives no feedback, so multi-turn cannot be measured`,
         );
       const dialogue = dialogues.get(problem.id)!;
       dialogue.push({ role: 'assistant', content: reply.text }, { role: 'user', content: advice });
@@ -131,7 +131,7 @@ export async function multiTurn(context: ModeContext): Promise<Measured> {
     ),
     k: TURNS,
     tokens,
-    note: `up to ${TURNS} attempts; the verifier's feedback stands between them, so it has seen more than the others`,
+    note: `up to ${TURNS} attempts; the verifier's feedback comes between them, so this method has more information than the others`,
   };
 }
 

@@ -78,7 +78,7 @@ export async function sampledMethods(
         ...(await chosen(({ problem, rollouts }) =>
           commonest(problem, rollouts, task.readAnswer.bind(task)),
         )),
-        note: 'the commonest answer',
+        note: 'the most common answer',
       });
     if (method === 'pass@k')
       results.push({
