@@ -1,4 +1,4 @@
-/** What a person has to know of a model or an adapter before it is asked, said on stderr. */
+/** Notes on stderr about a model or an adapter before it is used. */
 import { otherBase, warningsOf } from '../operations/notes.js';
 import { requireServable, type NamedAdapter } from '../lookup/adapter-reference.js';
 import type { FoundAdapter } from '../lookup/adapters.js';
@@ -21,7 +21,7 @@ export function askedBehind(
   return `The adapter was trained with ${behind} before every question; without them its answers differ. ${remedy}`;
 }
 
-/** Of a program that is asked from elsewhere. */
+/** Advice for clients of a server, which send their own prompts. */
 export function sentByClients({ run }: Pick<FoundAdapter, 'run'>): string {
   if (run === null) return '';
   const { start } = run.manifest;

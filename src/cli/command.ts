@@ -27,7 +27,7 @@ interface Described {
   readonly examples?: Examples;
 }
 
-/** What the options of a table state. */
+/** Values of the options of a table. */
 export type Stated<Own extends Table<Options>> = ArgumentsCamelCase<InferredOptionTypes<Own>>;
 
 /**

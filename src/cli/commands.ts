@@ -34,7 +34,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
 
 export const COMMAND_NAMES: readonly string[] = Object.keys(COMMANDS);
 
-/** Whose processes stay. */
+/** Commands whose processes keep running. */
 const SERVING = ['serve', 'ui'];
 
 /**

@@ -74,7 +74,7 @@ export function table(
     .join('\n\n');
 }
 
-/** For each measure that any row has: its note, and two lines a row that has it. */
+/** Tables of measures: for each measure a note, and two lines per row that has it. */
 export function measureTables(
   rows: readonly (readonly [string, Measures | undefined])[],
   style: Prose,

@@ -182,7 +182,7 @@ function requireSense({
     throw new UsageError('--stream takes one --prompt and one sample.');
 }
 
-/** What is sampled as it comes: its text, or a line of JSON a token and one of the reply. */
+/** Streams a reply: its text, or one JSON line per token and one for the reply. */
 async function streamAnswer(
   stream: AsyncGenerator<TokenEvent, HostReply, undefined>,
   json: boolean,

@@ -1,9 +1,9 @@
-/** What yargs says of wrong usage, in words that name the nearest thing there is. */
+/** Messages for wrong usage that suggest the nearest valid word. */
 import type { Argv } from 'yargs';
 import { label } from '../text/hostile-text.js';
 import { nearest } from '../nearest.js';
 
-/** What yargs 17 knows of the command that is being read and does not declare. */
+/** Undeclared internals of yargs 18 about the current command. */
 interface Inner {
   getOptions?(): { readonly key?: object };
   getInternalMethods?(): {

@@ -44,7 +44,7 @@ export const texts = (describe: string) => ({
 export const required = (describe: string) =>
   ({ type: 'string', demandOption: true, describe }) as const;
 
-/** Of the commands that load one model. */
+/** Model option of commands that load one model. */
 export const modelOption = text('GGUF file, alias, or hf: URI', EMBEDDED_MODEL);
 export const baseModelOption = required('base model: a GGUF file, or a cached alias or URI');
 export const adapterOption = text(
@@ -69,7 +69,7 @@ export const contextOption = number(
   'KV cache in tokens; default: what fits into 1 GiB (4,096 to 16,384)',
 );
 
-/** How the next token is drawn. */
+/** Sampling options. */
 export const samplingOptions = {
   temperature: number('sampling temperature; 0: greedy', 0.8),
   'top-p': number('nucleus sampling; 1: off, 0: greedy', 1),
@@ -77,7 +77,7 @@ export const samplingOptions = {
   'repeat-penalty': number('penalty on repeated tokens; 1: off', 1),
 };
 
-/** What they state, with the seed. */
+/** Sampling parameters from the options, with the seed. */
 export const samplingOf = ({
   temperature,
   topP,

@@ -10,7 +10,7 @@ import { formatBytes, formatDuration, formatNumber } from './quantities.js';
  * crash leaves the terminal as it was.
  */
 export interface ProgressOptions {
-  /** What is going on, e.g. `download qwen2.5-0.5b`. */
+  /** Name of the work, e.g. `download qwen2.5-0.5b`. */
   label: string;
   /** Amount of work; leave it out while it is unknown and pass it to `update` later. */
   total?: number;
@@ -65,7 +65,7 @@ export class Progress {
     this.#lastShown = this.#redraws ? -Infinity : this.#start;
   }
 
-  /** Of a model that is fetched where it is not there yet. */
+  /** Creates the progress line of a model download. */
   static ofDownload(model: string): Progress {
     return new Progress({ label: `download ${model}`, unit: 'bytes' });
   }
@@ -73,7 +73,7 @@ export class Progress {
   readonly onDownload = ({ downloadedBytes, totalBytes }: DownloadProgress): void =>
     this.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes });
 
-  /** On a terminal, shows at once what is going on, before there is an amount. */
+  /** Shows the label and a note at once on a terminal, before there is an amount. */
   begin(note: string): void {
     if (!this.#redraws || this.#finished) return;
     const columns = columnsOf(this.#stream) - ECHO;
@@ -121,7 +121,7 @@ export class Progress {
     }
   }
 
-  /** For `using` and for `finally` after a failure: takes a half-drawn line away. */
+  /** Removes a half-drawn line, for `using` and after failures. */
   [Symbol.dispose](): void {
     if (this.#finished) return;
     this.#finished = true;

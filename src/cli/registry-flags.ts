@@ -1,4 +1,4 @@
-/** What the commands of the registry have in common. */
+/** Options and readers shared by the commands of the registry. */
 import { given } from '../given.js';
 import { requireAlias } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
@@ -10,7 +10,7 @@ export const registryOption = {
   defaultDescription: '$ISOPRO_HOME/registry',
 };
 
-/** Of the commands that write. */
+/** Option of the commands that write. */
 export const clockOption = toggle('write even if the clock is behind the last event');
 
 export const aliasOption = text(

@@ -44,7 +44,7 @@ export interface AblationRequest extends z.output<typeof own> {
 }
 
 export interface AblationResult extends Ablation {
-  /** What only the embedded model can be asked; null for another. */
+  /** Measurements that exist for the embedded model only; null for others. */
   readonly embedded: EmbeddedAblation | null;
 }
 

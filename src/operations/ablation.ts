@@ -32,7 +32,7 @@ import {
   type RunSettingsInput,
 } from '../training/settings.js';
 
-/** What each condition changes. The controls train on something else than verified successes. */
+/** Changes of each condition. The controls train on something other than verified successes. */
 export const CONDITIONS = {
   full: {},
   'no-cot': { sampling: { style: 'plain' } },
@@ -67,7 +67,7 @@ export interface ConditionResult {
   readonly condition: Condition;
   readonly changes: RunSettingsInput;
   readonly runs: readonly ConditionRun[];
-  /** Of the final test means, over seeds. */
+  /** Mean of the final test means over seeds. */
   readonly mean: number | null;
   /** This condition minus `full`, over the same problems and seeds; null for `full` itself. */
   readonly toFull: PairedDifference | null;
@@ -79,7 +79,7 @@ export interface Ablation {
   readonly modelSha256: string;
   readonly code: RunStart['code'];
   readonly machine: Pick<RunStart['machine'], 'platform' | 'arch'> & { readonly threads: number };
-  /** Of the test problems, which every condition shares. */
+  /** SHA-256 of the test problems, which all conditions share. */
   readonly setSha256: string;
   /** Tiers that no condition trains on. */
   readonly untrained: readonly string[];
@@ -215,7 +215,7 @@ const DIFFER: Partial<Record<Condition, string>> = {
   'no-cot': 'ask for reasoning: --style cot',
 };
 
-/** All settings, without what does nothing beside the others. */
+/** Settings without those that have no effect. */
 function decidingSettings(settings: RunSettings): string {
   const { iterations, buffer } = settings;
   const keepsEarlier = iterations > 1 && replaysRollouts(settings);

@@ -1,4 +1,4 @@
-/** What `evaluate` is asked. */
+/** Settings of `evaluate`. */
 import { z } from 'zod';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
@@ -97,7 +97,7 @@ export const evaluateSettings = z.strictObject({
 export type EvaluateSettings = z.input<typeof evaluateSettings>;
 export type EvaluateRequest = z.output<typeof evaluateSettings>;
 
-/** As `1,4` says them; by default one and all samples. */
+/** Values of k, parsed from text such as `1,4`; default: 1 and all samples. */
 export const ksOf = ({ k, samples }: Pick<EvaluateRequest, 'k' | 'samples'>): number[] =>
   k === undefined ? [...new Set([1, samples])] : k.split(',').map(Number);
 

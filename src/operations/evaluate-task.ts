@@ -39,27 +39,27 @@ import { noticeTo, unreadableTask } from './notes.js';
 import type { Context } from './operation.js';
 import { RepliesFile } from './replies-file.js';
 
-/** What `eval --json` prints. */
+/** Result of `eval`. */
 export interface TaskEvaluation {
   readonly backend: BackendIdentity & { readonly sha256: string | null };
-  /** Null where a recording answers. */
+  /** Null for a recording. */
   readonly model: { readonly path: string; readonly sha256: string } | null;
   readonly adapter: { readonly path: string; readonly sha256: string } | null;
   readonly task: Pick<OpenTask, 'id' | 'version'>;
   readonly set: Pick<EvaluationSet, 'name' | 'origin' | 'perTier' | 'sha256'> & {
-    /** How many. */
+    /** Number of problems. */
     readonly problems: number;
   };
   readonly style: PromptStyle;
-  /** Of a reply, at most; absent of a recording. */
+  /** Max tokens of a reply; absent for a recording. */
   readonly maxTokens?: number;
   readonly fewShot: number;
   readonly constrained: boolean;
-  /** Of each problem; 1: greedy. */
+  /** Samples per problem; 1: greedy. */
   readonly samples: number;
-  /** Of greedy replies. */
+  /** Accuracy of greedy replies. */
   readonly accuracy?: Summary;
-  /** Of samples, here and below. */
+  /** Sampling temperature; this and the following members are for samples only. */
   readonly temperature?: number;
   readonly seed?: string;
   readonly passAtK?: PassAtKEvaluation['passAtK'];
@@ -73,15 +73,15 @@ export interface TaskEvaluation {
   readonly failures: Failures;
   readonly trivialPolicies: Readonly<Record<string, Summary>>;
   readonly policyNotes: OpenTask['policyNotes'];
-  /** Null where who answers does not count. */
+  /** Null if the back end does not count tokens. */
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
   readonly seconds: number;
-  /** What a person may want to change. */
+  /** Advice for the user. */
   readonly advice: readonly string[];
 }
 
-/** How each question is asked: as it is stated, else as a run of the model asks. */
+/** Prompt settings: the stated ones, otherwise those of a run of the model. */
 interface Asking {
   readonly style: PromptStyle;
   readonly maxTokens: number;
@@ -221,7 +221,7 @@ async function measure(
   return { greedy: null, sampled };
 }
 
-/** What was measured. */
+/** Description of the measurement. */
 async function describedAs(
   { task, set, answering: { backend, adapter, model } }: Omit<Evaluated, 'file'>,
   { fewShot, constrained, samples }: EvaluateRequest,
@@ -258,7 +258,7 @@ const figuresOfSamples = ({
   ...given({ measures }),
 });
 
-/** Whether most replies fail of their form, where a model gave them. */
+/** Checks whether most replies fail because of their form. */
 function isUnread(failures: Failures): boolean {
   const cause = commonestFailure(failures)?.kind;
   return (

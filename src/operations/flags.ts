@@ -29,9 +29,9 @@ export interface Field {
 
 /** One setting on the command line. */
 export interface Flag {
-  /** As it is typed, without the dashes: `max-tokens`. */
+  /** Name on the command line, without dashes: `max-tokens`. */
   readonly name: string;
-  /** Where the setting is: `sampling.maxTokens`, or `maxTokens`. */
+  /** Path of the setting: `sampling.maxTokens`, or `maxTokens`. */
   readonly path: string;
   /** The part of the settings that it is in; null: none. */
   readonly part: string | null;
@@ -39,11 +39,11 @@ export interface Flag {
   readonly isRequired: boolean;
 }
 
-/** Where flags stand in the help, by path or by part; a path may have a flag of another name. */
+/** Order of flags in the help, by path or part; a path may have another flag name. */
 export type FlagOrder = readonly (string | readonly [path: string, flag: string])[];
 
 export interface FlagOptions {
-  /** What is not here comes last, in the order of the schema. */
+  /** Order in the help; other flags follow in schema order. */
   readonly order?: FlagOrder;
   /** Headings of the help, by part of the settings; a setting's own `group` comes first. */
   readonly groups?: Readonly<Record<string, string>>;
@@ -67,7 +67,7 @@ export const fieldOf = (schema: z.ZodType): Field =>
   z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Field;
 
 export class Flags {
-  /** In the order of the help. */
+  /** Flags in the order of the help. */
   readonly all: readonly Flag[];
   readonly #groups: Readonly<Record<string, string>>;
   readonly #groupWithoutPart: string | undefined;

@@ -1,4 +1,4 @@
-/** What a finished run claims, derived again from its folder. */
+/** Verification of a finished run from its folder. */
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -26,7 +26,7 @@ import { operation } from './operation.js';
 
 export type { JudgeReport } from '../judge/judge.js';
 
-/** Of a run: the report, and the file of its trace; null where its folder cannot be written. */
+/** Report of a run with the file of its trace; null if the folder is not writable. */
 export type Judgement =
   | (JudgeReport & { readonly trace: string | null })
   | TruthJudgement

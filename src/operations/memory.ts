@@ -13,7 +13,7 @@ import { resolveSettings } from '../training/settings.js';
 
 /** Node, the addon, buffers of a batch. */
 export const PROCESS_BYTES = 200 * 2 ** 20;
-/** What the trainer allots itself where nobody says: `Trainer` of the engine. */
+/** Default memory of the engine's `Trainer`. */
 export const TRAINER_BYTES = 600 * 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 const LEAST_CONTEXT = 4096;
@@ -29,7 +29,7 @@ export async function memoryOfGrader(check: string | undefined): Promise<number>
   return (await memoryOf(model, GRADER_CONTEXT)) - PROCESS_BYTES;
 }
 
-/** As `eval` and `judge` load a model. */
+/** Context of a model as `eval` and `judge` load it. */
 export const contextOf = (model: string): number | undefined =>
   resolveSettings({ model: { name: model } }).model.contextTokens;
 

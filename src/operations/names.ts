@@ -13,33 +13,33 @@ import { BUILT_IN_IDS, isBuiltIn } from '../tasks/registry.js';
 import { NotAllowed, type NotAllowedKind } from './not-allowed.js';
 
 export interface AllowedNames {
-  /** What jobs are about that name no model. */
+  /** Model of jobs that name none. */
   readonly model: string;
-  /** By name, as --model takes it. */
+  /** Models by name, in any form of --model. */
   readonly models: ReadonlyMap<string, string>;
-  /** Beside those that ship: by name, as --task takes it. */
+  /** Tasks by name in addition to the built-in ones, in any form of --task. */
   readonly tasks: ReadonlyMap<string, string>;
-  /** By name, their files. */
+  /** Files of adapters by name. */
   readonly adapters: ReadonlyMap<string, string>;
   /** Folder of the registry that is served; undefined: none. */
   readonly registry?: string | undefined;
-  /** Where what is made lies. */
+  /** Folder of results. */
   readonly runs: string;
 }
 
-/** Of one caller. */
+/** Names that belong to one caller. */
 export interface CallersNames {
   /** Its own ended jobs that made an adapter, and the adapter's file. */
   adapterOf(name: string): string | null;
-  /** Whether it may read a run folder of that name. */
+  /** Checks whether the caller may read this run folder. */
   mayRead(run: string): boolean;
-  /** Whether its key may do everything. */
+  /** True for a key with full access. */
   readonly isAdmin: boolean;
   /** Its own uploads: the path. */
   fileOf(id: string): string | null;
 }
 
-/** Of an upload that is read here, by the thread that answers. */
+/** Max bytes of an uploaded grader, which is read on the request thread. */
 const LARGEST_GRADER = 2 ** 20;
 
 const some = (names: Iterable<string>): string => [...names].slice(0, 30).join(', ') || 'none';

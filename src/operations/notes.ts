@@ -1,4 +1,4 @@
-/** What a person should know before a model is asked. */
+/** Notes for the user before a model is used. */
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { label } from '../text/hostile-text.js';
@@ -30,7 +30,7 @@ export async function otherBase(
   return `${adapter} was trained on a different model file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`;
 }
 
-/** Of a file that the engine reads by a guess, or reads otherwise than it was meant. */
+/** Warnings of llama.cpp about a model file. */
 export const warningsOf = ({
   path: file,
   info,

@@ -1,4 +1,4 @@
-/** What is known of a run's work before it begins, for whoever says how long it will take. */
+/** Work of a run as known beforehand, for time estimates. */
 import { MAX_USES } from '../algorithms/replay-buffer.js';
 import { given } from '../given.js';
 import { replaysRollouts, type RunSettings } from '../training/settings.js';
@@ -9,7 +9,7 @@ export interface PlannedWork {
   /** Problems of a tier. */
   readonly testSize: number;
   readonly devSize: number;
-  /** Of an iteration, and how many of them answer one prompt. */
+  /** Rollouts per iteration, and samples per prompt. */
   readonly rollouts: number;
   readonly samples?: number;
   /** Sequences that an iteration trains on, at most. */

@@ -9,7 +9,7 @@ import type { Names } from './names.js';
 
 const LONGEST_NAME = 403;
 
-/** What a name stands for, in the words of the schema that a page shows. */
+/** Meanings of names, as shown in the schema. */
 const MEANINGS: Readonly<Record<NameKind, string>> = {
   model: 'a model of this server',
   adapter: 'an adapter of this server, or the id of a job that made one',

@@ -14,7 +14,7 @@ import { Flags, type FlagOptions } from './flags.js';
 import { memoryOf, memoryOfGrader } from './memory.js';
 import type { Names } from './names.js';
 
-/** In the order of the help; a part stands for all of its settings that are not named before. */
+/** Order of the help; a part includes all of its settings that are not listed before. */
 export const RUN_FLAGS: FlagOptions = {
   order: [
     ['model.name', 'model'],
@@ -110,7 +110,7 @@ export function resolvedRunNames(stated: RunSettingsInput, names: Names): RunSet
 export const settingsBeforehand = async (given: RunSettingsInput): Promise<RunSettings> =>
   resolveSettings(await withProfile(given, AbortSignal.abort()).catch(() => given));
 
-/** What a run with these settings takes, at most. */
+/** Upper bound of the memory of a run with these settings, in bytes. */
 export const memoryOfRun = async ({ model, layers, check }: RunSettings): Promise<number> =>
   (await memoryOf(model.name, model.contextTokens, layers.trainerMemory + layers.boundaryMemory)) +
   (await memoryOfGrader(check));

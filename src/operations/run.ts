@@ -28,7 +28,7 @@ import {
 } from './run-settings.js';
 import { run as trackedRun } from './tracked-run.js';
 
-/** What a run has besides the settings that decide its result. */
+/** Settings of a run that do not affect its result. */
 const own = z.strictObject({
   mode: z
     .array(z.enum(MODES))
@@ -69,7 +69,7 @@ export interface LoopRequest extends Own {
   readonly stated: RunSettingsInput;
 }
 
-/** What a run ends with. */
+/** Result of a run. */
 export interface LoopResult extends RunResult {
   /** Iterations that an earlier process had done; null where this one did all. */
   readonly resumedAfter: number | null;
@@ -99,7 +99,7 @@ export function hooksOf(tell: Context['tell']): Required<
   };
 }
 
-/** Where an interrupted run continues; null where the run starts. */
+/** Notice where an interrupted run continues; null for a new run. */
 export function resumedNotice({
   folder,
   settings,

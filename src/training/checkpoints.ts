@@ -42,9 +42,9 @@ const checkpointState = z.strictObject({
    * model.
    */
   best: z.strictObject({ adapterId: digest.nullable(), iteration: z.int() }),
-  /** What a rollback goes back to; null before a trainer exists. */
+  /** State that a rollback restores; null before a trainer exists. */
   sound: z.strictObject({ adapterId: digest, iteration: z.int() }).nullable(),
-  /** Of the present one. */
+  /** SHA-256 of the current adapter. */
   adapterId: digest.nullable(),
   adapterIteration: z.int(),
   /** Why no further iteration begins. */
@@ -198,7 +198,7 @@ type Refused = Omit<RefusedCheckpoint, 'kind'>;
 
 class Refusal extends Error {}
 
-/** Of a file that cannot be read, unless it is the system that opens no more. */
+/** Returns null for an unreadable file; rethrows system limits. */
 function absent(error: unknown): null {
   if (error instanceof IsoproError && error.code === 'FILE_UNREADABLE') return null;
   throw error;

@@ -49,7 +49,7 @@ import { unshownExamples } from './example-hint.js';
 import { PROBES } from './probe-sequences.js';
 
 export interface RunPlan {
-  /** All of them, `model.threads` as the machine has it. */
+  /** All settings; `model.threads` is the actual number. */
   readonly settings: RunSettings;
   /**
    * What is to be known of the task first, as a run says it: a verifier that passes everything, a
@@ -60,7 +60,7 @@ export interface RunPlan {
   readonly evaluations: { readonly dev: number; readonly test: number };
   readonly layers: readonly number[];
   readonly trainableParameters: number;
-  /** From which iteration each criterion of the rules can fire. */
+  /** First iteration in which each criterion of the rules can fire. */
   readonly rules: readonly Liveness[];
   /**
    * Of few problems, in limited time; null for the embedded model, whose rates are known.
@@ -70,7 +70,7 @@ export interface RunPlan {
     /** Planned of each tier; a tier has as many as came to an end. */
     readonly problems: number;
     readonly samples: number;
-    /** At most. */
+    /** Time limit. */
     readonly seconds: number;
     readonly tiers: readonly TierCalibration[];
     readonly recommended: Recommendation;
@@ -93,11 +93,11 @@ export interface RunPlan {
 
 const SAMPLING_MS = 5_000;
 const SAMPLED_PROBLEMS = 2;
-/** Of a downloaded model, which is calibrated. */
+/** Time for calibrating a downloaded model. */
 const CALIBRATING_MS = 30_000;
 const CALIBRATED_PROBLEMS = 8;
 const TRAINING_MS = 4_000;
-/** Of a checkpoint, an adapter or the log, for each trainable parameter or sampled token. */
+/** Bytes of a checkpoint, an adapter and the log per trainable parameter or sampled token. */
 const SNAPSHOT_BYTES = 12;
 const ADAPTER_BYTES = 4;
 const LOG_BYTES_PER_TOKEN = 12;
@@ -219,7 +219,7 @@ export async function planRun(
 }
 
 interface Sampled {
-  /** By problem of the plan. */
+  /** Samples by problem of the plan. */
   readonly judged: readonly (readonly CalibrationSample[])[];
   /** Tokens of the replies that came to an end. */
   readonly lengths: readonly number[];

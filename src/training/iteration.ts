@@ -227,7 +227,7 @@ async function passGate(
   };
 }
 
-/** With a reply that passes to each problem that the table of failures shows. */
+/** Adds a passing reply to each problem that the table of failures shows. */
 function withRight(records: readonly RolloutsRecord[], { rows }: Failures): RolloutsRecord[] {
   const rights = new Map(
     rows.flatMap(({ example }) =>

@@ -11,7 +11,7 @@ export interface LayerChoice {
   readonly method: LayerMethod | 'list';
   /** Ascending. */
   readonly layers: readonly number[];
-  /** What activation and gradient measured, by layer. */
+  /** Scores of activation and gradient, by layer. */
   readonly scores: readonly number[] | null;
 }
 
@@ -78,7 +78,7 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
   }
 }
 
-/** By layer, the mean over sequences of ‖h_out - h_in‖ / ‖h_in‖, norms being means over tokens. */
+/** Mean over sequences of ‖h_out - h_in‖ / ‖h_in‖ by layer; norms are means over tokens. */
 async function residualUpdates({ model, probes, signal }: LayerOptions): Promise<number[]> {
   const layers = Array.from({ length: model.info.layers }, (_, layer) => layer);
   const sums = layers.map(() => 0);

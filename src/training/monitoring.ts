@@ -1,4 +1,4 @@
-/** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
+/** Connection of an iteration to the monitor and its remedies. */
 import { z } from 'zod';
 import { ownValue } from '../dictionary.js';
 import { checked } from '../engine/argument-check.js';

@@ -215,7 +215,7 @@ export async function openRun(
 
 type Parts = Pick<RunContext, 'settings' | 'task' | 'model' | 'teacher' | 'dev' | 'test'>;
 
-/** What a run stands on, with the settings that are in use with it. @throws as `run` */
+/** Opens task, model, teacher and evaluation sets of a run. @throws as `run` */
 async function openParts(
   settings: RunSettings,
   verifierThreads: number,
@@ -293,7 +293,7 @@ async function folderOf(start: RunStart, out: string | undefined): Promise<strin
   return path.join(runs, newRunId());
 }
 
-/** False too for a manifest that cannot be read: another version's runs are none of ours. */
+/** Compares a run's start; false for an unreadable manifest, e.g. of another version. */
 function sameStart(folder: string, start: RunStart): boolean {
   try {
     return startChanges(readManifest(folder).start, start).length === 0;

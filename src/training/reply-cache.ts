@@ -33,7 +33,7 @@ import {
 import { KEPT_REPLIES, runPaths } from '../run-folder/paths.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
 
-/** What an interruption may cost of the sampling before it. */
+/** Seconds of sampling that an interruption may cost. */
 const SECONDS = 10;
 
 /** A line of the file. Arrays as the base64 of their bytes: none of these numbers may change. */
@@ -51,7 +51,7 @@ type Line = z.infer<typeof line>;
 
 const base64 = ({ buffer, byteOffset, byteLength }: Int32Array | Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');
-/** In a buffer of its own, whose beginning is that of a number. */
+/** Bytes in an aligned buffer of their own. */
 const bytesOf = (text: string): ArrayBuffer => Uint8Array.from(Buffer.from(text, 'base64')).buffer;
 
 export interface KeptRepliesOptions {
@@ -70,13 +70,13 @@ export class KeptReplies {
   readonly #log: RunLog;
   readonly #milliseconds: number;
   readonly #onNotice: (text: string) => void;
-  /** From before the interruption. */
+  /** Replies from before the interruption. */
   readonly #kept = new Map<string, Line>();
   #after: number;
   /** Lines that are not on the disk, and when the first of them was finished. */
   #finished: string[] = [];
   #since = 0;
-  /** Of the file, as far as the log names it. */
+  /** Replies and bytes of the file that the log names. */
   #replies = 0;
   #bytes = 0;
   #hash = createHash('sha256');

@@ -1,4 +1,4 @@
-/** What becomes of an iteration's judged rollouts, as the log has it. */
+/** Log records of an iteration's judged rollouts. */
 import { algorithmOf } from '../algorithms/index.js';
 import { replyTokens } from '../fine-tuning/training-examples.js';
 import type { Model } from '../engine/model.js';

@@ -124,7 +124,7 @@ function keptFiles(
   return { base: file(base), adapter: file({ ...base, adapter }) };
 }
 
-/** What measures what was forgotten. */
+/** Context for measuring forgetting. */
 type Measuring = Reporting & Pick<Answering, 'model'> & Pick<Recording, 'start'>;
 
 /**

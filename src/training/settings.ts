@@ -30,7 +30,7 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 /** No tokeniser of a natural language has fewer tokens; those of the embedded model have 1,088. */
 const LANGUAGE_VOCABULARY = 4096;
 
-/** Also of commands that open a task without settings. */
+/** Help texts shared with commands that open a task without settings. */
 export const TASK_HELP =
   'a task from `tasks list`, a .js or .ts file, a data file (CSV or JSON Lines, also .gz), or python:MODULE[:NAME]';
 export const SYSTEM_HELP = 'system message before every prompt';
@@ -46,7 +46,7 @@ const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
 export const LAYER_METHODS = ['activation', 'gradient', 'last', 'random', 'all'] as const;
 export type LayerMethod = (typeof LAYER_METHODS)[number];
 
-/** How the model is loaded and decodes. */
+/** Settings for loading the model and decoding. */
 const model = z.strictObject({
   name: z
     .string()
@@ -128,7 +128,7 @@ const buffer = z.strictObject({
     .describe('rollouts to train on: passing; the other values are controls'),
 });
 
-/** What is learned from them: the algorithm, and its own settings as it declares them. */
+/** Algorithm, with the settings that it declares. */
 const algorithm = z.strictObject({
   id: z
     .enum(ALGORITHM_IDS)
@@ -164,7 +164,7 @@ const optimiser = z.strictObject({
     .describe('max gradient norm over the whole adapter; larger gradients are clipped'),
 });
 
-/** What is trained: which layers, the adapter of each, the memory that they may take. */
+/** Trained layers, their adapters and the memory they may use. */
 const layers = z.strictObject({
   choice: z
     .string()
@@ -239,7 +239,7 @@ const evaluation = z.strictObject({
     .describe('significance level of the gate (exact paired test of the mean over tiers)'),
 });
 
-/** Who answers the rules. */
+/** Policy that answers the rules, and its patience. */
 const monitor = z.strictObject({
   patience: count(1, 1000)
     .default(PROFILE_PATIENCE.downloaded)
@@ -307,7 +307,7 @@ export const runSettings = z.strictObject({
 });
 
 export type RunSettings = z.output<typeof runSettings>;
-/** As a caller writes them; a seed may be a number or a bigint too. */
+/** Settings as a caller writes them; a seed may also be a number or a bigint. */
 export type RunSettingsInput = Omit<z.input<typeof runSettings>, 'seed'> & {
   readonly seed?: Seed | undefined;
 };
@@ -489,7 +489,7 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   return contradictions.length > 0 ? complain(contradictions) : settings;
 }
 
-/** Whether they are whole, as resolveSettings gives them. */
+/** Checks whether settings are complete, as resolveSettings returns them. */
 export function isResolved(given: RunSettingsInput): given is RunSettings {
   const { success, data } = runSettings.safeParse(given);
   return (
@@ -499,11 +499,11 @@ export function isResolved(given: RunSettingsInput): given is RunSettings {
   );
 }
 
-/** Whether steps draw accepted rollouts from the replay buffer. */
+/** Checks whether steps draw accepted rollouts from the replay buffer. */
 export const replaysRollouts = (settings: RunSettings): boolean =>
   algorithmOf(settings).replays === true;
 
-/** By number, or all of them: none is left to be chosen. */
+/** Checks whether layers are given by number or as all, so that none are chosen. */
 export const layersAreNamed = ({ layers: { choice } }: RunSettings): boolean =>
   /^\d|^all$/.test(choice);
 
@@ -544,7 +544,7 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
   return found;
 }
 
-/** How the task is judged and asked, whatever its turns. */
+/** Options for judging and prompting a task, without its turns. */
 export const askingOptions = (settings: RunSettings): OpenTaskOptions => ({
   ...dataOptionsOf(settings),
   ...askingOf(settings.sampling),
@@ -555,7 +555,7 @@ export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
   ...(settings.sampling.turns === 0 ? {} : { turns: settings.sampling.turns }),
 });
 
-/** Of the rollouts of all iterations, at most. */
+/** Max tokens of the rollouts of all iterations. */
 const rolloutTokens = ({ iterations, sampling: { rollouts, maxTokens } }: RunSettings): number =>
   iterations * rollouts * maxTokens;
 

@@ -39,10 +39,10 @@ function requireSameTokens(teacher: Model, student: Model): void {
 
 export class TeacherModel implements Teacher {
   readonly #model: Model;
-  /** False where it is the student's own model, without its adapter. */
+  /** False for the student's own model, without its adapter. */
   readonly #owned: boolean;
   readonly #settings: RunSettings;
-  /** As the teacher is asked it. */
+  /** Task as the teacher is prompted. */
   readonly #task: OpenTask;
   /** Opened with the first samples: until then only the model's evaluation needs memory. */
   #scorer: Trainer | null = null;

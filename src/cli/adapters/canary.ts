@@ -24,7 +24,7 @@ const ROLLED_BACK = 3;
 
 const trialsFile = z.strictObject({ trials: z.array(z.unknown()) });
 
-/** Of --share and --probation. @throws UsageError */
+/** Terms of --share and --probation. @throws UsageError */
 function probationTerms(
   share: number | undefined,
   problems: number | undefined,

@@ -13,7 +13,7 @@ import { registryOf, registryOption } from '../registry-flags.js';
 import { command } from '../command.js';
 import { required, text, toggle } from '../option.js';
 
-/** What stood before every question of the run, and where it stands now. */
+/** Sentence about the messages before every question of the run, and where they are now. */
 function standsBefore(before: readonly ChatMessage[], program: AdapterUser): string {
   const examples = before.filter(({ role }) => role === 'assistant').length;
   const parts = [

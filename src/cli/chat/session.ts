@@ -9,7 +9,7 @@ import { visible } from '../../visible-text.js';
 export interface ChatStreams {
   readonly input: Readable;
   readonly output: Writable;
-  /** Whether a person types: there is a prompt, and notes on what happened. */
+  /** True for an interactive session, which shows a prompt and notes. */
   readonly terminal: boolean;
   /** One JSON object a reply instead of its text. */
   readonly json?: boolean;

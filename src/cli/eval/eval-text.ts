@@ -1,4 +1,6 @@
-/** What `eval` prints: the model's row, its policies' rows, and why replies fail. */
+/**
+ * Output of `eval`: rows of the model and the trivial policies, and reasons for failing replies.
+ */
 import type { Evaluation } from '../../operations/evaluate.js';
 import type { TaskEvaluation } from '../../operations/evaluate-task.js';
 import { failureTable } from '../../text/failures.js';
@@ -48,7 +50,7 @@ const greedyRows = ({ accuracy, model }: TaskEvaluation): Titled => [
   }),
 ];
 
-/** What the verifier said of the first reply that has no verdict, whole where a table cuts it. */
+/** Full reason of the first reply without a verdict, which the table truncates. */
 function whyUndecided({ rows }: Failures): string {
   const first = rows.find(({ kind }) => kind === 'undecided');
   return first === undefined || first.why === ''

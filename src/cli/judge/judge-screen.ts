@@ -13,7 +13,7 @@ import { painted, wrapped, type Paint, type TerminalStyle } from '../../text/ter
 import { findingBeside } from '../../run-folder/comparison.js';
 import type { Summary } from '../../statistics/index.js';
 
-/** What each step compares with what. */
+/** Titles of the steps. */
 export const STEP_TITLES: Readonly<Record<StepName, string>> = {
   chain_integrity: 'log against its signed heads',
   ticket_and_key: "the run's ticket and the key",
@@ -50,7 +50,9 @@ const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' :
 /** Columns in which most details stand beside their titles. */
 const WIDE = 120;
 
-/** In the order in which they run, numbered so; the trace has the specification's numbers. */
+/**
+ * Lines of the steps, numbered in running order; the trace has the numbers of the specification.
+ */
 function stepLines(steps: readonly TraceStep[], style: TerminalStyle): string[] {
   const longest = Math.max(...Object.values(STEP_TITLES).map((title) => title.length));
   return steps.map(({ name, status, detail }, i) => {
@@ -151,7 +153,7 @@ function forgettingLines(
   ];
 }
 
-/** Each score beside the division that gives it. */
+/** Lines of the scores with their divisions. */
 function scoreLines(
   { scores, heldOut, fresh, violations, policy }: JudgeReport,
   target: number,
@@ -194,7 +196,7 @@ function scoreLines(
   ];
 }
 
-/** What the run did to the model, as it was measured here: the verdict below it is on the log. */
+/** Effect of the run on the model as measured here; the verdict below it is about the log. */
 function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] {
   const [before, after] = [heldOut?.before?.measured, heldOut?.after.measured];
   if (

@@ -43,7 +43,7 @@ const MEANING: Record<TruthVerification['outcome'], string> = {
   equivocation: 'two different histories of one size were signed',
 };
 
-/** Of a truth run, null of a run of the loop. @param target a run folder or its log */
+/** Folder of a truth run; null for a run of the loop. @param target run folder or its log */
 function truthFolderOf(target: string): string | null {
   const folder = path.dirname(logFileOf(target));
   return isTruthRun(folder) ? folder : null;

@@ -99,7 +99,7 @@ const pull = command({
 
 const SHOWN_TYPES = 6;
 
-/** Whether it can be run, trained and chatted with, and what will not work. */
+/** Verdicts on running, training and chatting, and limitations. */
 function verdictLines(
   { problem, trainingProblem }: ModelInspection,
   { chat, adapter, cautions }: Suitability,

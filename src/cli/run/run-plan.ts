@@ -1,4 +1,4 @@
-/** What `run --dry-run` prints. */
+/** Output of `run --dry-run`. */
 import type { RunPlan } from '../../training/dry-run.js';
 import type { Liveness } from '../../monitor/liveness.js';
 import { calibrationTable, recommendedFlags } from '../tasks/calibration-table.js';
@@ -76,7 +76,7 @@ function calibrationText(
   ];
 }
 
-/** By the iteration from which they are live, rules with several criteria named by them. */
+/** Lines of rules by the first iteration in which they can fire; several criteria are named. */
 function rulesText(rules: readonly Liveness[], iterations: number): string[] {
   const name = ({ rule, criterion }: Liveness): string =>
     rules.filter((each) => each.rule === rule).length > 1 ? `${rule} (${criterion})` : rule;

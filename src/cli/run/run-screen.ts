@@ -29,7 +29,7 @@ import { TimeLeft } from './time-estimate.js';
 import { plannedWork, type PlannedWork } from '../../operations/planned-work.js';
 
 const REDRAW_MS = 200;
-/** Without a terminal a long stage still shows signs of life. */
+/** Interval of lines without a terminal, in milliseconds. */
 const PLAIN_MS = 30_000;
 /** The clock on the screen goes on while nothing is reported. */
 const TICK_MS = 1000;
@@ -60,7 +60,7 @@ const UNITS: Readonly<Partial<Record<Stage, string>>> = {
 
 export interface ScreenOptions {
   readonly title: string;
-  /** For the time left before the first iteration has told. */
+  /** Planned work, for the time left before the first iteration. */
   readonly planned?: PlannedWork;
   readonly stream?: ProgressStream;
   /** Milliseconds; tests pass their own clock. */
@@ -89,7 +89,7 @@ function flowed(lead: string, parts: readonly string[], columns: number, gap = '
 const percent = (fraction: number | null | undefined): string =>
   fraction === null || fraction === undefined ? '-' : `${(100 * fraction).toFixed(1)} %`;
 
-/** What follows is heard of when a step is done, which may take minutes. */
+/** True once all samples are there: the next report comes after a step, maybe minutes later. */
 const isSampled = ({ stage, done, total }: RunProgress): boolean =>
   stage === 'rollouts' && total > 0 && done === total;
 
@@ -235,7 +235,7 @@ export class RunScreen implements RunHooks {
     } else this.#print(`${this.#clock(now)}    ${line}`);
   };
 
-  /** What an operation tells. */
+  /** Receives the events of an operation. */
   readonly tell = ({ type, data }: Told): void => {
     if (type === 'begin') this.onBegin(data as BegunRun);
     if (type === 'progress') this.#told(data as RunProgress);

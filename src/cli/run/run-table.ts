@@ -67,7 +67,7 @@ export function comparisonText({
 /** A path, and no flag. */
 const shellPath = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
 
-/** What a user would type next, as it can be typed where the run was started. */
+/** Next commands for the user, relative to the working directory. */
 function nextCommands(
   { folder }: Pick<RunResult, 'folder'>,
   settings: ResultSettings,
@@ -153,7 +153,7 @@ function unchanged(
   return null;
 }
 
-/** For a run whose adapter there is no use for. */
+/** Next commands after a run without a useful adapter. */
 function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): string[] {
   const { name: model } = settings.model;
   const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellPath(model)}`;
@@ -169,7 +169,7 @@ export const layersText = (layers: readonly number[]): string =>
     ? `${layers[0]} to ${layers.at(-1)}`
     : layers.join(', ');
 
-/** Before the result of a run that is asked for again. */
+/** Notice that the requested run has already ended. */
 export const endedAlready = (folder: string): string =>
   `${wrapped(
     `The run in ${path.relative('.', folder) || '.'} has already ended, so nothing was run. To run it again, give another folder with --out.`,

@@ -11,7 +11,7 @@ import type { RunProgress, Stage } from '../../training/hooks.js';
  * (SmolLM2-135M, two cores). A trained sequence takes about as long as an answer.
  */
 const [PROMPT, SAMPLED, FORGETTING_TEXT] = [60, 3, 79];
-/** From this part of a stage on its own pace alone counts: its first answers end together. */
+/** Share of a stage from which only its own pace counts, since first answers end together. */
 const TRUSTED = 1 / 4;
 
 export class TimeLeft {
@@ -19,7 +19,7 @@ export class TimeLeft {
   /** Seconds that a stage took when it was last gone through. */
   readonly #taken = new Map<Stage, number>();
   readonly #totals = new Map<Stage, number>();
-  /** Of an evaluation: seconds a problem, and tokens of a reply. */
+  /** Seconds per problem of an evaluation, and tokens per reply. */
   #pace: number | null = null;
   #replyTokens = 0;
   /** Share of the replies that pass, as far as is known. */
@@ -39,7 +39,7 @@ export class TimeLeft {
     this.#planned = planned;
   }
 
-  /** What the run itself knows of its work, once it has looked at model and task. */
+  /** Takes the plan of the run once model and task are known. */
   plan(planned: PlannedWork): void {
     this.#planned = planned;
   }

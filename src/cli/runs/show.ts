@@ -72,7 +72,7 @@ function documentOf(folder: string, run: RunRecord, integrity: Integrity): objec
   };
 }
 
-/** What was run, how it ended, and whether its log holds. */
+/** Lines about the model, the end and the log of a run. */
 function headLines(
   { manifest, end, defects }: RunRecord,
   integrity: Integrity,

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { makeFolder } from '../../files.js';
 import { isoproHome } from '../../log/home.js';
 
-/** What opens a file here; null where nobody would see it. */
+/** Program that opens files; null without a display. */
 function opener(): readonly [program: string, args: readonly string[]] | null {
   if (!process.stdout.isTTY) return null;
   if (process.platform === 'darwin') return ['open', []];
@@ -14,7 +14,7 @@ function opener(): readonly [program: string, args: readonly string[]] | null {
   return DISPLAY === undefined && WAYLAND_DISPLAY === undefined ? null : ['xdg-open', []];
 }
 
-/** That a browser may take to read the file. */
+/** Milliseconds for the browser to read the file. */
 const READ_MS = 60_000;
 
 const escaped = (text: string): string => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -56,7 +56,7 @@ export function privatePage(address: string, home = isoproHome()): string {
   return file;
 }
 
-/** In the user's browser where there is one; the address was printed in any case. */
+/** Opens an address in the user's browser, if there is one. */
 export function openBrowser(address: string): void {
   const found = opener();
   if (found === null) return;

@@ -149,7 +149,7 @@ export const serveCommand = command({
 /** `NAME=THING` of a flag. */
 const named = (value: string): readonly string[] => /^([^=]+)=(.+)$/.exec(value)?.slice(1) ?? [];
 
-/** Of --adapter; says what it was asked behind. */
+/** Parses --adapter and prints notes about its training prompt. */
 function adapterOf(value: string) {
   const [name, thing] = named(value);
   if (name === undefined || thing === undefined)
@@ -162,7 +162,7 @@ function adapterOf(value: string) {
   return { ...found, name, published: null };
 }
 
-/** What jobs may name, and how many run at once; undefined: there are none. */
+/** Job options; undefined without --runs. @throws UsageError */
 function jobsOf({ runs, allowModel, allowTask, jobs: atOnce }: Flags): JobOptions | undefined {
   const models = allowModel.map((value) => {
     const [name = value, model = value] = named(value);
@@ -180,7 +180,7 @@ function jobsOf({ runs, allowModel, allowTask, jobs: atOnce }: Flags): JobOption
   return undefined;
 }
 
-/** Every key that the server takes, and the one for administrators that was made. */
+/** All keys of the server, and the generated admin key, if any. @throws UsageError */
 function keysOf(argv: Flags): {
   readonly keys: readonly HashedKey[];
   readonly made: string | undefined;
@@ -222,7 +222,7 @@ function requireNumbers(argv: Flags): void {
 }
 const COUNTS = ['maxTokens', 'maxBody', 'maxConnections', 'rate', 'jobs', 'timeout'];
 
-/** Says of each adapter whether it was trained on another file than the model's. */
+/** Prints a note for each adapter that was trained on another model file. */
 async function noteOtherBases(
   model: string,
   adapters: readonly ReturnType<typeof adapterOf>[],

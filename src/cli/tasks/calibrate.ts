@@ -104,7 +104,7 @@ export const tasksCalibrateCommand = command({
   },
 });
 
-/** Of a run of the model, where nothing else is stated. */
+/** Resolves the settings as for a run of the model. */
 const settingsOf = async (
   argv: Readonly<
     Record<'threads' | 'context' | 'batch' | 'temperature' | 'maxTokens', number | undefined>

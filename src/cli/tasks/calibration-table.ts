@@ -1,4 +1,4 @@
-/** What `tasks calibrate` and `run --dry-run` print of a calibration. */
+/** Table of a calibration, for `tasks calibrate` and `run --dry-run`. */
 import type { Recommendation, TierCalibration } from '../../evaluation/calibration.js';
 import { formatNumber } from '../quantities.js';
 

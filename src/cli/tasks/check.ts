@@ -11,7 +11,7 @@ import { askingFlags, openedWith } from './opening.js';
 import { number, readCount, text } from '../option.js';
 import { command } from '../command.js';
 
-/** More are no classes. */
+/** Largest number of different answers that are listed as classes. */
 const MOST_ANSWERS = 24;
 
 const errorsOf = ({ findings }: TaskExamination): number =>
@@ -41,7 +41,7 @@ export function examinationText(
   return lines.map((line) => `${wrapped(line, style, 2)}\n`).join('');
 }
 
-/** Of data. */
+/** Lines about the rows of a data task. */
 function rowLines({ rows, tiers }: Pick<OpenTask, 'tiers' | 'rows'>): string[] {
   if (rows === undefined) return [];
   const { train, dev, test } = rows.counts;

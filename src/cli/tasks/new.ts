@@ -15,7 +15,7 @@ import { text, toggle } from '../option.js';
  */
 const LEAST_LARGEST = { one: 400, two: 20 } as const;
 
-/** In the order in which they are asked, with what is taken for an empty line. */
+/** Questions in order, each with its default. */
 const QUESTIONS = {
   file: ['Which file should be written (.ts or .py)?', 'my-task.ts'],
   ask: ['What question does the model get? {a} and {b} are two numbers.', 'What is {a} plus {b}?'],
@@ -156,7 +156,7 @@ async function tryOut(
   }
 }
 
-/** Asks for what is not given, where somebody can answer; else what is usual is taken. */
+/** Asks for missing answers in a terminal; otherwise takes the defaults. */
 async function complete(
   given: Readonly<Partial<Record<Question, string | undefined>>>,
   asks: boolean,

@@ -18,7 +18,7 @@ import { number, readCount, text } from '../option.js';
 export const taskOption = text(TASK_HELP, 'scheduling');
 export const checkOption = text(CHECK_HELP);
 
-/** How a task is judged and asked, of every command that opens one. */
+/** Options for judging and prompting, of every command that opens a task. */
 export const askingFlags = {
   check: checkOption,
   'answer-tag': text('for data: the answer is the text between <tag> and </tag>'),
@@ -29,7 +29,7 @@ export const askingFlags = {
   'judge-truncated': { type: 'boolean', describe: TRUNCATED_HELP },
 } as const;
 
-/** What a task is opened with. */
+/** Options of `openTask` from the flags. */
 export const openedWith = (
   flags: Parameters<typeof dataOptionsOf>[0] &
     Parameters<typeof askingOf>[0] & { readonly verifierThreads?: number | undefined },

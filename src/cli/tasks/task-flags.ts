@@ -1,4 +1,4 @@
-/** What names a task in a command, and says how it is judged and asked. */
+/** Flags that name a task and state how it is judged and prompted. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { isOfRows, type RunStart } from '../../run-folder/manifest.js';
@@ -26,7 +26,7 @@ type Asked = { readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] |
   readonly sampling: { readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined };
 };
 
-/** What names the task, and makes a command judge and ask as the run did. */
+/** Flags that make a command judge and prompt as the run did. */
 export function taskFlags({
   task,
   check,

@@ -1,13 +1,13 @@
 /** The files that `tasks new` writes: whole tasks that run as they stand, to be changed. */
 
 export interface TaskAnswers {
-  /** What the model is asked, with `{a}` and `{b}` for two numbers. */
+  /** Question for the model, with `{a}` and `{b}` for two numbers. */
   readonly ask: string;
   /** The right answer, an expression of a and b in the language of the file. */
   readonly answer: string;
   /** The largest number of each tier, from the easiest. */
   readonly tiers: readonly (readonly [name: string, largest: number])[];
-  /** How a reply is checked. */
+  /** Type of the answer, which decides how a reply is checked. */
   readonly check: 'number' | 'text';
   readonly id: string;
 }

@@ -1,4 +1,4 @@
-/** What a person sees of a training: a line on its way, and its figures at the end. */
+/** Screen and result text of a training. */
 import { readLosses } from '../../operations/train/files.js';
 import type { train, TrainResult } from '../../operations/train/train.js';
 import { lossCurve } from '../../report/loss-curve.js';

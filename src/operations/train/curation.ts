@@ -1,4 +1,4 @@
-/** How the examples of a training are curated by the scores of their rows. */
+/** Curation of training examples by the scores of their rows. */
 import { refusedRow, type NamedExample } from '../../fine-tuning/training-examples.js';
 import { dedupe, elite, type Repeatable } from '../../tasks/curation/curate.js';
 import {
@@ -21,7 +21,7 @@ export const NO_CURATION: Curation = {
   scoreConditioned: false,
 };
 
-/** What was left out, and of how many. */
+/** Counts of examples that were left out. */
 export interface CurationCounts {
   readonly rows: number;
   readonly repeated: number;
@@ -31,7 +31,7 @@ export interface CurationCounts {
 
 export interface Curated {
   readonly examples: readonly (NamedExample & { readonly weight?: number })[];
-  /** Null where nothing was asked for. */
+  /** Null if no curation was requested. */
   readonly counts: CurationCounts | null;
 }
 

@@ -49,17 +49,17 @@ const SHARE = 0.1;
 export interface TrainDataOptions {
   readonly objective: (typeof OBJECTIVES)[number];
   readonly rows: Rows;
-  /** That they are from; where a split is written down next to it, its rows are held out. */
+  /** File of the rows; rows held out by a split file next to it are not trained on. */
   readonly file?: string | undefined;
   /** Default: last. */
   readonly answers?: (typeof ANSWERS)[number] | undefined;
   /** Share that is kept apart; default: a tenth of 100 examples or more. */
   readonly validation?: number | undefined;
-  /** That are measured on, in place of a share. */
+  /** Validation rows, instead of a share. */
   readonly validationRows?: Rows | undefined;
   readonly maxTokens: number;
   readonly beta: number;
-  /** Of examples; pairs have none. */
+  /** Curation of examples; pairs have none. */
   readonly curation: Curation;
   /** File of the reference's log-probabilities; absent: they are not kept. */
   readonly references?: string | undefined;
@@ -78,7 +78,7 @@ export function exampleLines(file: string): AsyncIterable<string> {
   return isTable(file) ? csvLines(file) : readLines(file);
 }
 
-/** As much of the forms of an example as cells hold. */
+/** Columns of a CSV file that make an example. */
 const CSV_COLUMNS = ['prompt', 'messages', 'instruction', 'text'];
 
 async function* csvLines(file: string): AsyncGenerator<string, void> {
@@ -99,15 +99,15 @@ export interface TrainData {
   readonly examples: number;
   readonly validationExamples: number;
   readonly tooLong: number;
-  /** Those that are too long, and what teaches nothing. */
+  /** Examples that are too long or teach nothing. */
   readonly leftOut: number;
-  /** Null where nothing was curated. */
+  /** Null if nothing was curated. */
   readonly curation: CurationCounts | null;
-  /** What a person should know of what is learned and what is not. */
+  /** Notes for the user about what is learned and what is not. */
   readonly notes: readonly string[];
-  /** Of the examples that are trained on. */
+  /** Tokens of the training examples. */
   readonly tokens: number;
-  /** Of the first so many examples. */
+  /** Returns the sequences of the first `count` examples. */
   sequences(count: number): readonly TrainSequence[];
   /**
    * Seconds that what is computed before the first step will take, from so many examples; 0 where
@@ -131,19 +131,19 @@ interface Read<Example> {
   readonly tooLong: number;
   /** Pairs of two equal replies. */
   readonly equal?: number;
-  /** Where several are answers of one conversation, which go to one side of a split. */
+  /** Conversation of an example; answers of one conversation stay on one side of a split. */
   readonly conversationOf?: (example: Example) => string | undefined;
   readonly curation?: CurationCounts | null;
-  /** Those of the dev set of a split that is written down. */
+  /** Examples of the dev set of a split file. */
   readonly dev?: readonly Example[];
   readonly notes?: readonly string[];
 }
 
 interface Kind<Example> {
   readonly read: (rows: Rows) => Promise<Read<Example>>;
-  /** Of examples that are measured on, and not trained on. */
+  /** Reads validation examples. */
   readonly readToMeasure: (rows: Rows) => Promise<Read<Example>>;
-  /** As it is measured on. */
+  /** Converts an example to its validation form. */
   readonly held: (example: Example) => Example;
   /** Examples of which this is equal are kept apart together. */
   readonly textOf: (example: Example) => Int32Array;
@@ -334,7 +334,7 @@ const cached = z.object({
   rejected: z.array(z.number()),
 });
 
-/** Undefined where there is none that can be read. */
+/** Reads the cache; undefined if it is missing or unreadable. */
 function readCache(file: string | undefined): z.output<typeof cached> | undefined {
   try {
     return file !== undefined && existsSync(file) ? cached.parse(readJson(file)) : undefined;

@@ -1,4 +1,4 @@
-/** What a training keeps next to its adapter: its state, its losses, the best adapter so far. */
+/** Files of a training next to its adapter: state, losses, best adapter so far. */
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
@@ -15,10 +15,10 @@ const line = z.union([
 type Line = z.output<typeof line>;
 
 const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
-/** What decides how a training goes, by flag; null where a flag was not given. */
+/** Settings that determine a training, by flag; null for a flag that is not set. */
 export type BegunWith = Readonly<Record<string, z.output<typeof setting>>>;
 export const DATA_HASH = 'data-hash';
-/** How whoever starts a training names its settings. */
+/** Names of settings, as the caller of a training knows them. */
 export interface SettingNames {
   readonly out: string;
   readonly data: string;
@@ -34,10 +34,10 @@ const FLAGS: SettingNames = {
   force: '--force',
   of: (flag) => `--${flag}`,
 };
-/** What made the tokens of rows. */
+/** Renderer that produced the tokens of the rows. */
 const RENDERER = 'renderer';
 const END_OF_ANSWER = 'end-of-answer';
-/** Of a model, with what it was until the renderer was corrected; states of then say neither. */
+/** Tokens of a model, now and before the renderer was corrected; older states record neither. */
 export interface RowTokens {
   readonly rendererId: string;
   readonly formerRendererId: string | null;
@@ -70,7 +70,7 @@ const lossesOf = (lines: readonly Line[]): Losses => ({
   ),
 });
 
-/** Of the file that a training has written. @throws an error of the file system */
+/** Reads the losses that a training wrote. @throws an error of the file system */
 export const readLosses = (file: string): Losses => lossesOf(linesOf(file));
 
 export class TrainFiles {
@@ -80,11 +80,11 @@ export class TrainFiles {
   /** A line a step, `{"step", "loss"}`, and one a measurement, `{"step", "validationLoss"}`. */
   readonly losses: string;
   readonly trackers: string;
-  /** What the base model says of preference pairs. */
+  /** File of the base model's log-probabilities of preference pairs. */
   readonly references: string;
-  /** What the state was begun with. */
+  /** File of the settings of the state. */
   readonly settings: string;
-  /** Whether the training can be resumed: state and losses are written. */
+  /** True if state and losses are written, so that the training can be resumed. */
   readonly areKept: boolean;
   readonly #names: SettingNames;
   #lines: Line[] = [];
@@ -149,7 +149,7 @@ export class TrainFiles {
     );
   }
 
-  /** Undefined where nothing is known of it. */
+  /** Settings of the state; undefined if they are unknown. */
   #begun(): BegunWith | undefined {
     if (!existsSync(this.settings)) return undefined;
     return z.record(z.string(), setting).safeParse(readJson(this.settings)).data;
@@ -238,7 +238,7 @@ export class TrainFiles {
     if (existsSync(this.best)) renameSync(this.best, this.out);
   }
 
-  /** Where the training keeps nothing else, one that it has not written is somebody else's. */
+  /** Deletes the best adapter, unless it belongs to another training. */
   forgetBest(): void {
     if (this.areKept || this.#hasBest) rmSync(this.best, { force: true });
   }

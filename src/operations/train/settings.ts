@@ -11,10 +11,10 @@ export const OBJECTIVES = ['sft', 'dpo'] as const;
 /** Which answers of a conversation are learned. */
 export const ANSWERS = ['last', 'all'] as const;
 
-/** Of counts that nothing but the data bounds. */
+/** Upper limit of counts that only the data bounds. */
 const MOST = 1_000_000_000;
 
-/** What decides how a training goes, wherever its rows are. */
+/** Settings of a training, wherever its rows are. */
 export const courseMembers = {
   objective: z
     .enum(OBJECTIVES)
@@ -153,7 +153,7 @@ export const trainSettings = z.strictObject({
     .meta({ local: true }),
 });
 
-/** What no member says alone. */
+/** Contradictions between settings. */
 export const contradictionsOf = (
   settings: CourseSettings & { readonly validationData?: string | undefined } & Partial<
       Record<'resume' | 'force', boolean>

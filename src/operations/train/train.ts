@@ -19,11 +19,11 @@ interface Loss {
   readonly loss: number;
 }
 
-/** Of a training that has ended. */
+/** Result of a finished training. */
 export interface TrainResult extends TrainingPlan, Pick<Trained, 'figures' | 'seconds' | 'sha256'> {
   readonly stepsTaken: number;
   readonly loss: { readonly first: number | null; readonly last: number | null };
-  /** Null where no examples were kept apart. `best`: whose adapter is kept. */
+  /** Null without validation examples. `best`: the step whose adapter was kept. */
   readonly validation: {
     readonly before: number | null;
     readonly best: Loss;
@@ -35,7 +35,7 @@ export interface TrainResult extends TrainingPlan, Pick<Trained, 'figures' | 'se
   readonly losses: string;
 }
 
-/** Of the rows and of the split next to them; null where they are no file that is there twice. */
+/** SHA-256 of the rows and the split file; null if the rows cannot be read twice. */
 async function dataHash(file: string): Promise<string | null> {
   if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return null;
   const files = [file, splitPath(file)].filter((each) => existsSync(each));

@@ -15,7 +15,7 @@ const EXAMPLES = 3;
 const TURNS = 3;
 
 interface Answers {
-  /** In the order of the problems. */
+  /** Replies in the order of the problems. */
   readonly replies: readonly JudgedRollout[];
   readonly tokens: number;
 }
@@ -55,7 +55,7 @@ const judgedBy = (
   failures: failuresOf(problems.map((problem, i) => [problem, replies[i]!])),
 });
 
-/** What a method gives, without the time that it took. */
+/** Result of a method without its time. */
 type Measured = Omit<MethodResult, 'method' | 'seconds'>;
 
 /** The dialogue of each problem by its id, which begins with its prompt. */
