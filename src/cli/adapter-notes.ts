@@ -9,8 +9,8 @@ import { printNote } from './output.js';
 import { generateCommand, taskHere } from './tasks/task-flags.js';
 
 /**
- * What a run set around every question that its adapter was trained on; null where that was
- * nothing, or no run is known.
+ * Warning that the adapter was trained with a system message or examples; null if it was not, or no
+ * run is known.
  */
 export function askedBehind(
   { run }: Pick<FoundAdapter, 'run'>,

@@ -4,9 +4,9 @@ import { keepMemorySteady } from './serve/steady-memory.js';
 type Load = () => Promise<CommandModule>;
 
 /**
- * Every command, in the order of --help. One file a command; no logic beyond reading flags and
- * printing. A file is imported, with all that it stands on, when its command is named: all of them
- * are half of the time of a short one.
+ * Commands in the order of --help. Each command has its own file, which only reads flags and
+ * prints. Files are imported on demand: importing all of them takes half of the time of a short
+ * command.
  */
 const COMMANDS: Readonly<Record<string, Load>> = {
   run: async () => (await import('./run/run-command.js')).runCommand,

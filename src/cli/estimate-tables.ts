@@ -20,8 +20,8 @@ const bounds = ({ low, high, mean }: Estimate): string =>
 const PERCENT = { width: 8, show: percent, bounds };
 
 /**
- * Two lines a row: the mean, and the 95 % interval below it. Tiers that do not fit beside each
- * other come below.
+ * Table with two lines per row: the mean, and the 95 % interval below it. Tiers that do not fit
+ * side by side continue below.
  */
 export function table(
   rows: readonly (readonly [string, Row])[],

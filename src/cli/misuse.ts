@@ -78,8 +78,8 @@ const withNearest = (message: string): string => {
 };
 
 /**
- * What is no number where one is wanted, by what was typed: yargs keeps NaN of it. Null where there
- * is none.
+ * Message for a value that is not a number, with the text that was typed, since yargs only keeps
+ * NaN. Null if there is none.
  * @param words as they were typed
  */
 export function wrongNumber(

@@ -1,7 +1,4 @@
-/**
- * What a run set around every question that its adapter was trained on: its system message and
- * solved examples, made again of its task.
- */
+/** Training prompts of a run: its system message and solved examples, rebuilt from its task. */
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { openRunTask } from '../judge/held-out.js';

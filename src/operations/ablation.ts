@@ -206,10 +206,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
   };
 }
 
-/**
- * What makes a condition another one than the full run, where the settings took its difference
- * away.
- */
+/** Advice for settings under which a condition differs from the full run. */
 const DIFFER: Partial<Record<Condition, string>> = {
   'no-accumulation': 'use more than one iteration: the first has no earlier rollouts to train on',
   'no-cot': 'ask for reasoning: --style cot',
@@ -235,8 +232,8 @@ function fingerprintOf({ folder, iterations }: RunResult): string {
 }
 
 /**
- * A problem's outcomes over all seeds are one cluster. Problems without a verdict on either side
- * are left out.
+ * Paired difference to the full condition. The outcomes of a problem over all seeds form one
+ * cluster. Problems without a verdict on either side are left out.
  */
 function differenceToFull(
   out: string,

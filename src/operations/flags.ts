@@ -86,8 +86,8 @@ export class Flags {
   }
 
   /**
-   * For yargs, by name. They have no defaults of yargs' own, so that what is stated can be told
-   * from what is not.
+   * Returns options for yargs by name, without defaults, so that stated values can be told from
+   * missing ones.
    * @param otherDefaults further text behind a flag's default
    */
   options(
@@ -136,7 +136,8 @@ export class Flags {
   }
 
   /**
-   * What flags and a file state, flags first; what is not stated is absent.
+   * Reads the settings that flags and a file state; flags take precedence, and missing ones are
+   * absent.
    * @param argv as yargs gives it
    * @throws IsoproError INVALID_ARGUMENT naming the setting
    */

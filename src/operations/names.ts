@@ -1,7 +1,7 @@
 /**
- * What the settings of a job may name: what was allowed when the server was started, and nothing
- * else. A name stands for a file or a program of the server's, so that no path, no address and no
- * program is ever taken from a request.
+ * Names that the settings of a job may use: those allowed when the server was started. A name
+ * stands for a file or a program of the server, so no path, address or program is ever taken from a
+ * request.
  */
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';

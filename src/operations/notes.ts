@@ -17,8 +17,8 @@ export const unreadableTask = (model: string, task: string): string | null =>
     : null;
 
 /**
- * Not refused: one adapter is used with several quantisations of its model. The model's file is
- * read only where a base is named.
+ * Warning that an adapter was trained on another file. It is not an error, since an adapter may be
+ * used with several quantisations of its model. The model's file is read only if the base is known.
  */
 export async function otherBase(
   found: NamedAdapter,

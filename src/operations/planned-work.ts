@@ -14,9 +14,7 @@ export interface PlannedWork {
   readonly samples?: number;
   /** Sequences that an iteration trains on, at most. */
   readonly trained?: number;
-  /**
-   * Where those are some of the rollouts: how often one is trained on at most, and which ones are.
-   */
+  /** Limits if the sequences come from rollouts: how often one is used, and which ones are. */
   readonly reuse?: { readonly uses: number; readonly passing: boolean; readonly earlier: boolean };
   /** Replies that are under way at once. */
   readonly together?: number;

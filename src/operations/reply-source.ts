@@ -40,9 +40,9 @@ export async function findModel({
 }
 
 /**
- * What a `run` of this model has where nobody says otherwise, for an evaluation to measure as it
- * does. The model is fetched where it is not there yet, since its size decides. @throws IsoproError
- * as resolveModel
+ * Default settings of a `run` of this model, so that an evaluation measures as a run does. The
+ * model is downloaded if necessary, since its size decides.
+ * @throws IsoproError as resolveModel
  */
 export async function runDefaults(
   model: string,

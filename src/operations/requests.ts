@@ -1,6 +1,6 @@
 /**
- * What a request may state of an operation: every setting but the local ones, and in place of each
- * file, address or program the name of one of the server's.
+ * Settings that a request may state: all but the local ones, with names of the server instead of
+ * files, addresses and programs.
  */
 import { z } from 'zod';
 import type { NameKind } from '../setting-meta.js';

@@ -104,8 +104,8 @@ export function resolvedRunNames(stated: RunSettingsInput, names: Names): RunSet
 }
 
 /**
- * With the profile of a model that is here; one that has to be fetched is taken for a large one
- * until it is.
+ * Resolves settings with the profile of a local model; a model that is not yet downloaded counts as
+ * a large one.
  */
 export const settingsBeforehand = async (given: RunSettingsInput): Promise<RunSettings> =>
   resolveSettings(await withProfile(given, AbortSignal.abort()).catch(() => given));

@@ -1,6 +1,6 @@
 /**
- * What a run's log has to train on: a row a rollout, as `train --data` reads them, each with the
- * record that it comes from.
+ * Training rows from the log of a run: one row per rollout in the form of `train --data`, each with
+ * its record.
  */
 import type { LogRecord } from '../log/read.js';
 import { iterationReport } from '../run-folder/evaluation-records.js';

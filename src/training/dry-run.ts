@@ -1,6 +1,6 @@
 /**
- * What a run would cost, from ten seconds of its real work. The clock decides how much is tried;
- * nothing here enters a run.
+ * Estimate of the cost of a run from a few seconds of its real work. The clock decides how much is
+ * tried; nothing here enters a run.
  */
 import { localBackend } from '../backends/local.js';
 import { contextOf, withContextRemedy } from '../engine/context-overflow.js';
@@ -52,8 +52,8 @@ export interface RunPlan {
   /** All settings; `model.threads` is the actual number. */
   readonly settings: RunSettings;
   /**
-   * What is to be known of the task first, as a run says it: a verifier that passes everything, a
-   * tier with few problems.
+   * Warnings about the task, as a run gives them: a verifier that passes everything, a tier with
+   * few problems.
    */
   readonly warnings: readonly string[];
   /** Problems of the evaluation sets, ids and order determined by the settings. */
@@ -63,8 +63,8 @@ export interface RunPlan {
   /** First iteration in which each criterion of the rules can fire. */
   readonly rules: readonly Liveness[];
   /**
-   * Of few problems, in limited time; null for the embedded model, whose rates are known.
-   * `tasks calibrate` measures more.
+   * Calibration on few problems in limited time; null for the embedded model, whose rates are
+   * known. `tasks calibrate` measures more.
    */
   readonly calibration: {
     /** Planned of each tier; a tier has as many as came to an end. */
@@ -289,7 +289,8 @@ async function trainingRateOf(
 }
 
 /**
- * A problem of each tier after the other, so that a limit on the time leaves each about as many.
+ * Orders problems so that tiers take turns: a time limit then leaves about the same number for
+ * each.
  */
 function inTurn(plan: readonly PlannedProblem[]): PlannedProblem[] {
   const nth = new Map<string, number>();

@@ -95,10 +95,7 @@ async function residualUpdates({ model, probes, signal }: LayerOptions): Promise
   return sums;
 }
 
-/**
- * By layer, the norm of the gradient of all its adapter pairs in one backward pass without an
- * update.
- */
+/** Gradient norms of all adapter pairs of a layer, in one backward pass without an update. */
 async function gradientNorms({ model, settings, probes, signal }: LayerOptions): Promise<number[]> {
   await using trainer = await createTrainer(model, {
     lora: { targets: settings.layers.targets, layers: 'all', rank: PROBE_RANK, alpha: PROBE_RANK },

@@ -27,10 +27,7 @@ import {
 import type { LoraTypes } from '../trainees/lora/trainee.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
 
-/**
- * What the monitor concluded and did. Frozen through and through, so that a hook that gets it can
- * only read.
- */
+/** Conclusions and actions of the monitor, deeply frozen, so that hooks can only read them. */
 export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
   readonly iteration: number;
   readonly evaluation: Evaluation;

@@ -1,6 +1,6 @@
 /**
- * A run folder with everything open that the loop needs: begun anew, or restored from its newest
- * checkpoint.
+ * Opening of a run folder with everything that the loop needs: started new, or restored from its
+ * newest checkpoint.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
@@ -257,7 +257,8 @@ export function openModel(settings: RunSettings, signal: AbortSignal | undefined
 }
 
 /**
- * As `openModel`. What answers but cannot be trained is refused here, before anything is sampled.
+ * Opens the model as `openModel`, and rejects one that cannot be trained before anything is
+ * sampled.
  */
 export async function openTrainee(
   settings: RunSettings,
@@ -276,8 +277,8 @@ export async function openTrainee(
 const newRunId = (): string => randomBytes(16).toString('hex');
 
 /**
- * Where `out` is not given: the newest unfinished run of this configuration, so that the same
- * command goes on with it.
+ * Run folder: `out`, or the newest unfinished run of this configuration, so that the same command
+ * resumes it.
  */
 async function folderOf(start: RunStart, out: string | undefined): Promise<string> {
   if (out !== undefined) return path.resolve(out);
@@ -340,9 +341,9 @@ function isFinished(folder: string): boolean {
 }
 
 /**
- * A log without a first record is begun again where nothing was built on it; one that cannot be
- * read is never touched. Null for one that had ended, which is finished first where a crash kept
- * the signed end from it.
+ * Opens or creates the log. A log without a first record is recreated if nothing depends on it; an
+ * unreadable log is never touched. Returns null if the run had ended, after completing a signed end
+ * that a crash interrupted.
  */
 async function openLog(
   folder: string,
@@ -397,9 +398,9 @@ async function openLog(
 const logSizeOf = (checkpoint: Checkpoint | null): number => checkpoint?.state.logSize ?? 1;
 
 /**
- * Digests of checkpoints by the records up to the one that names them. Only records under a head of
- * the signer count, for whoever can write the file could append others; that the log is the one
- * that was signed is checked on resuming it.
+ * Digests of checkpoints by the number of records up to the one that names them. Only records under
+ * a signed head count, since anyone who can write the file could append others; resuming checks
+ * that the log is the signed one.
  */
 function namedCheckpoints(file: string, heads: readonly string[]): Map<number, string> {
   const signed = Math.max(0, ...heads.map((head) => parseCheckpoint(head).size));

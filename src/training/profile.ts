@@ -33,8 +33,8 @@ export async function withProfile(
 }
 
 /**
- * False for a file that cannot be read: whoever loads it says why. A model in several parts is
- * none, and the first part counts little.
+ * Checks whether a model has few parameters; false for an unreadable file, which fails when it is
+ * loaded. A model in several parts counts as large.
  */
 async function isSmall(file: string): Promise<boolean> {
   if (splitParts(path.basename(file)).length > 1) return false;

@@ -1,7 +1,6 @@
 /**
- * Replies of what a run is sampling, for the run that goes on with it after an interruption. They
- * lie in a file beside the log, which names the file's length and digest; what no such record under
- * a signed head names is sampled again.
+ * Saved replies of an interrupted run. They are in a file next to the log, which names its length
+ * and digest; replies that no record under a signed head names are sampled again.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -112,10 +111,7 @@ export class KeptReplies {
     }
   }
 
-  /**
-   * What the last record of this checkpoint says that is under a signed head; of an attempt that
-   * was abandoned too.
-   */
+  /** Last record of this checkpoint under a signed head, including abandoned attempts. */
   #named(signed: number): KeptRepliesNamed | null {
     const reader = new LogReader(runPaths(this.#folder).log, RUN_STREAMS);
     try {
@@ -177,9 +173,9 @@ export class KeptReplies {
   }
 
   /**
-   * Puts what has finished on the disk, and has the log name it and the signer vouch for that.
-   * Where the disk takes no more the run goes on without. @throws IsoproError LOG_WRITE_FAILED,
-   * WITNESS_UNAVAILABLE, …
+   * Writes finished replies to disk, and has the log name them and the signer sign that. If the
+   * disk is full, the run continues without saving.
+   * @throws IsoproError LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, …
    */
   async keep(): Promise<void> {
     if (this.#finished.length > 0 && this.#write()) this.#name();
@@ -228,9 +224,9 @@ export class KeptReplies {
   }
 
   /**
-   * The back end, which gives what is kept of a request and samples the rest. One of those that are
-   * kept is sampled again with the rest: where it comes otherwise, a reply depends on what else is
-   * asked for, and the whole request is sampled anew.
+   * Wraps a back end so that it returns saved replies and samples the others. One saved reply is
+   * sampled again as a control: if it differs, replies depend on other requests, and the whole
+   * request is sampled again.
    * @param backend whose replies do not depend on that (`info.batchInvariant`)
    * @param own the adapter that it answers with where a request names none
    */

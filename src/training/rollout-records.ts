@@ -10,10 +10,7 @@ import { figuresOf } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 
-/**
- * Of what a verifier says about one reply, so many sentences of so many characters are kept for
- * readers of the report.
- */
+/** Limits of the verifier's details that are kept for readers of the report. */
 const DETAILS = 8;
 const DETAIL_LENGTH = 300;
 const RESULT_LENGTH = 1500;

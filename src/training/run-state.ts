@@ -72,8 +72,8 @@ export interface KeptState {
 /** The adapter with the highest dev accuracy so far. */
 export interface Best {
   /**
-   * Null before a trainer exists; then that of an adapter without any update stands for the base
-   * model.
+   * SHA-256 of the adapter; null before a trainer exists. Afterwards the untrained adapter
+   * represents the base model.
    */
   readonly adapterId: string | null;
   readonly iteration: number;
@@ -115,7 +115,7 @@ export interface Training {
 export interface GoingBack {
   best: Best;
   /**
-   * What the last iteration whose steps were all applied ended with, its remedies included. Null
+   * Final state of the last iteration in which all steps were applied, including remedies. Null
    * before a trainer exists.
    */
   sound: KeptState | null;

@@ -251,9 +251,8 @@ const monitor = z.strictObject({
 });
 
 /**
- * By part, what concerns no part beside them. Each description is a flag's help
- * (src/operations/flags.ts). Defaults are those for downloaded models; `PROFILES` says what the
- * embedded one has instead.
+ * Settings of a run, by part. Each description is a flag's help (src/operations/flags.ts). Defaults
+ * are those for downloaded models; `PROFILES` lists the others.
  */
 export const runSettings = z.strictObject({
   task: z
@@ -313,8 +312,8 @@ export type RunSettingsInput = Omit<z.input<typeof runSettings>, 'seed'> & {
 };
 
 /**
- * What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes
- * thousands. Patience is the same in `small` and `downloaded`: PROFILE_PATIENCE has two.
+ * Differences from the schema's defaults. The rollouts of the embedded model are cheap, so it takes
+ * thousands. Patience is the same in `small` and `downloaded`: PROFILE_PATIENCE has two values.
  */
 export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, RunSettingsInput>> =
   {
@@ -370,8 +369,8 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
   };
 
 /**
- * Of rows of data, whatever the model: few are held out, and all of those are asked, as `eval`
- * does. A tier that has fewer asks fewer.
+ * Defaults for rows of data, for any model: all held-out rows are evaluated, as in `eval`, since
+ * there are few. A tier with fewer rows uses fewer.
  */
 export const DATA_DEFAULTS: RunSettingsInput = {
   evaluation: { devSize: SET_SIZE.dev, testSize: SET_SIZE.test },
@@ -432,9 +431,7 @@ function meantValue(issue: z.core.$ZodIssue, given: unknown): string {
   return issue.path.join('.') === 'layers.choice' ? didYouMean(typed, LAYER_METHODS) : '';
 }
 
-/**
- * What is wrong, by path, with what was given; a name that stands in another place is told where.
- */
+/** Problems of settings by path, with the given value; a misplaced name is told its place. */
 function complaints({ issues }: z.ZodError, given: unknown): string[] {
   return issues.flatMap((issue) => {
     const at = issue.path.join('.');
@@ -463,10 +460,10 @@ function complaints({ issues }: z.ZodError, given: unknown): string[] {
 }
 
 /**
- * All settings of a run, from those given, the profile's and the schema's defaults. `model.threads`
- * stays 0 where the machine decides; the run writes the number it found into its manifest. How many
- * parameters a file has is not asked here: without a profile by name any but the embedded model is
- * a downloaded one (`withProfile` of profile.ts looks).
+ * Resolves all settings of a run from the given ones, the profile and the schema's defaults.
+ * `model.threads` stays 0 if the machine decides; the run writes the actual number to its manifest.
+ * The size of a model is not read here: without a profile, every model but the embedded one counts
+ * as downloaded (see `withProfile` in profile.ts).
  * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or
  *   contradict each other
  */
@@ -560,8 +557,8 @@ const rolloutTokens = ({ iterations, sampling: { rollouts, maxTokens } }: RunSet
   iterations * rollouts * maxTokens;
 
 /**
- * With the threads, kernels and turns that model and task have, and the measure of forgetting that
- * the model's vocabulary allows.
+ * Settings in use: with the threads, kernels and turns of model and task, and the forgetting
+ * measurement that the vocabulary allows.
  */
 export const inUse = (
   settings: RunSettings,

@@ -1,6 +1,6 @@
 /**
- * Beside a data file: which of its rows are kept from training, so that the next run keeps the same
- * ones, however the data grow.
+ * Split file next to a data file, which lists the held-out rows, so that later runs keep the same
+ * ones even if the data grow.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFileAtomically } from '../engine/atomic-file.js';

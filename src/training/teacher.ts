@@ -55,9 +55,9 @@ export class TeacherModel implements Teacher {
   }
 
   /**
-   * Null where the algorithm has none. Vocabularies are compared by size before the model is
-   * loaded, and then token by token. A teacher that is the student's own file, asked otherwise, is
-   * not loaded again.
+   * Opens the teacher; null if the algorithm has none. Vocabularies are compared by size before the
+   * model is loaded, and then token by token. A teacher that is the student's own file with another
+   * prompt is not loaded again.
    * @throws IsoproError INVALID_ARGUMENT, and as loadModel
    */
   static async open(

@@ -18,7 +18,7 @@ export interface ChatStreams {
 const HELP = '/clear starts a new conversation, /exit (or Ctrl-D) quits, Ctrl-C stops a reply\n';
 
 /**
- * What a line editor shows; while a reply is written nothing, so that what is typed then does not
+ * Output of the line editor, which is silent while a reply is written so that typed text does not
  * run into it.
  */
 class Echo extends Writable {
@@ -42,8 +42,8 @@ class Echo extends Writable {
 }
 
 /**
- * Answers line by line until `/exit`, the end of the input or a Ctrl-C where nobody types and no
- * reply runs. Resolves to whether the input was read to its end.
+ * Answers line by line until `/exit`, the end of the input, or a Ctrl-C in a pipe while no reply
+ * runs. Resolves to true if the input was read to its end.
  */
 export async function chat(
   conversation: Conversation,

@@ -20,8 +20,8 @@ export const evaluationText = (evaluation: Evaluation, style: TerminalStyle): st
     : taskText(evaluation, style);
 
 /**
- * What one set of samples gives: any of k, one chosen without the verifier, and how many were
- * well-formed.
+ * Rows of a set of samples: pass@k, selection without the verifier, and the share of well-formed
+ * replies.
  */
 function sampledRows({
   passAtK,

@@ -1,6 +1,5 @@
 /**
- * What a judge found, for people: the steps in plain words, the accuracies, and what each score is
- * made of.
+ * Text of a judge report: the steps in plain words, the accuracies, and the parts of each score.
  */
 import type { HeldOutResult } from '../../judge/held-out.js';
 import type { StepName } from '../../judge/hard-fail.js';
@@ -118,10 +117,7 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
   ];
 }
 
-/**
- * What was measured on problems that nobody could know, beside what it is less than on those that
- * everybody can.
- */
+/** Lines about fresh problems, and the gap to the public test problems. */
 function freshLines(
   { measured, gap, p }: NonNullable<JudgeReport['fresh']>,
   style: TerminalStyle,

@@ -1,6 +1,5 @@
 /**
- * What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere.
- * Always on stderr.
+ * Screen of a running run: a redrawn screen on a terminal, plain lines elsewhere. Always on stderr.
  */
 import {
   columnsOf,
@@ -69,10 +68,7 @@ export interface ScreenOptions {
   readonly tick?: number;
 }
 
-/**
- * Parts beside each other as far as they fit, the others below; a part that is too long for a line
- * alone is cut.
- */
+/** Joins parts into lines that fit the terminal; a part that is longer than a line is cut. */
 function flowed(lead: string, parts: readonly string[], columns: number, gap = '   '): string[] {
   const lines: string[] = [];
   for (const part of parts) {

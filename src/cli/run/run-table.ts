@@ -106,10 +106,7 @@ function nextCommands(
 const turnsFlag = ({ sampling: { turns } }: ResultSettings): string =>
   turns > 1 ? ` --turns ${turns}` : '';
 
-/**
- * What makes `eval` measure as the run did: on the same problems, asked alike, in batches of the
- * same size.
- */
+/** Flags that make `eval` measure as the run did: the same problems, prompts and batch sizes. */
 function evaluationSizes(
   { model, evaluation, sampling }: ResultSettings,
   defaults: ResultSettings,

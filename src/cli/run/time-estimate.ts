@@ -1,14 +1,14 @@
 /**
- * How long a run will still take, from what its stages have taken so far. For people only: nothing
- * of it enters results or logs.
+ * Estimate of the remaining time of a run from its stages so far. It is for display only and enters
+ * neither results nor logs.
  */
 import { forgettingTextCount, type PlannedWork } from '../../operations/planned-work.js';
 import type { RunProgress, Stage } from '../../training/hooks.js';
 
 /**
- * What work costs beside the answer to a problem, until it has been measured: a prompt as so many
- * tokens that are read, a sampled token as so many of them, and a text of the measure of forgetting
- * (SmolLM2-135M, two cores). A trained sequence takes about as long as an answer.
+ * Costs relative to tokens that are read, until they are measured: a prompt, a sampled token, and a
+ * text of the forgetting measurement (SmolLM2-135M, two cores). A trained sequence takes about as
+ * long as an answer.
  */
 const [PROMPT, SAMPLED, FORGETTING_TEXT] = [60, 3, 79];
 /** Share of a stage from which only its own pace counts, since first answers end together. */
@@ -141,7 +141,7 @@ export class TimeLeft {
   }
 
   /**
-   * That an iteration has to train on, each as often as it may be used: few where few rollouts
+   * Sequences that an iteration can train on, each as often as it may be used: few if few rollouts
    * pass.
    */
   #sequences(iteration: number): number {
@@ -156,16 +156,16 @@ export class TimeLeft {
   }
 
   /**
-   * With those that are under way, half done as it were: the first answers would tell of several
-   * times as long.
+   * Answered problems plus half of the running ones; without those, the first answers would suggest
+   * several times the duration.
    */
   #answered(done: number, total: number): number {
     return done + Math.min(this.#planned?.together ?? 0, total - done) / 2;
   }
 
   /**
-   * Of the stage that is going on: at its own pace as far as that tells, else what is expected of
-   * it.
+   * Remaining seconds of the current stage: by its own pace as far as that is reliable, otherwise
+   * by the expectation.
    */
   #rest(now: number): number | null {
     const { stage, done, total } = this.#progress!;

@@ -1,10 +1,10 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * For a process that serves: V8 collects garbage in many short pauses, and keeps its heap near the
- * size of what is alive. By itself it lets both grow first: pauses of tens of milliseconds where
- * other threads are busy, and tens of megabytes that come and go. To be called before there is much
- * of either: what has grown does not shrink.
+ * Makes V8 collect garbage in many short pauses and keep its heap close to the live size, for a
+ * serving process. By default V8 lets both grow: pauses of tens of milliseconds while other threads
+ * are busy, and tens of megabytes that come and go. Call it early, since a grown heap does not
+ * shrink.
  */
 export function keepMemorySteady(): void {
   // What is new stays in the megabyte that it begins with; it is too small to be shared among

@@ -10,8 +10,8 @@ import { command } from '../command.js';
 import { text, toggle } from '../option.js';
 
 /**
- * Most problems of a tier are kept for evaluation where its numbers are smaller: of questions with
- * one number, and with two.
+ * Smallest largest numbers of a tier, for questions with one number and with two: with smaller
+ * ones, most problems are reserved for evaluation.
  */
 const LEAST_LARGEST = { one: 400, two: 20 } as const;
 

@@ -58,7 +58,7 @@ export function taskHere({ task }: Pick<RunStart, 'task'>): string | null {
 }
 
 /**
- * What prints the problems of a run as they were asked there; TASK stands for a file that is not
+ * Command that prints the problems of a run with its prompts; TASK replaces a file that is not
  * here.
  */
 export function generateCommand(start: RunStart): string {

@@ -1,6 +1,6 @@
 /**
- * How a training goes, from its rows to its adapter: steps, measurements, checkpoints, early stop,
- * the choice of the best. The command, a job and a program's rows have this one course.
+ * Course of a training from rows to adapter: steps, validations, checkpoints, early stopping and
+ * the choice of the best adapter. Shared by the command, jobs and programs.
  */
 import path from 'node:path';
 import { hashFile } from '../../engine/adapter.js';

@@ -1,7 +1,4 @@
-/**
- * What a training learns from its rows, by objective: examples or pairs, the share that is kept
- * apart, and how a batch is learned.
- */
+/** Training data by objective: examples or pairs, the validation share, and the loss of a batch. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -226,7 +223,7 @@ interface Parts {
 }
 
 /**
- * What `run` holds out of the file is not learned here either: it is what adapters are measured on.
+ * Splits off the rows that `run` holds out, since adapters are measured on them.
  * @throws IsoproError DATA_INVALID
  */
 function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts {

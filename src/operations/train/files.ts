@@ -103,7 +103,7 @@ export class TrainFiles {
   }
 
   /**
-   * Before anything is computed.
+   * Checks the files before anything is computed.
    * @throws WrongSettings where something would be lost, or there is nothing to continue;
    *   IsoproError WRITE_FAILED
    */
@@ -126,7 +126,7 @@ export class TrainFiles {
   }
 
   /**
-   * Before a training continues; where nothing is known of how it was begun, it does.
+   * Checks that a resumed training has the same settings; unknown settings pass.
    * @throws IsoproError INVALID_ARGUMENT naming what differs
    */
   checkSame(settings: BegunWith): void {
@@ -156,7 +156,7 @@ export class TrainFiles {
   }
 
   /**
-   * Before a training continues: its rows are the tokens that it began with.
+   * Checks that the rows of a resumed training have the same tokens.
    * @throws IsoproError INVALID_ARGUMENT
    */
   checkTokens({ rendererId, formerRendererId, endOfAnswer, formerEndOfAnswer }: RowTokens): void {

@@ -179,8 +179,8 @@ export const learningRateOf = ({
   learningRate ?? LEARNING_RATES[objective];
 
 /**
- * What a state is held to, by the names that its settings file has had from the beginning; the
- * model is not among them, since the state has its hash.
+ * Settings that a resumed training must share, by their names in the settings file. The model is
+ * not among them, since the state has its hash.
  */
 export const HELD = {
   objective: 'objective',

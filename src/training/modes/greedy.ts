@@ -95,7 +95,7 @@ export async function fewShot(context: ModeContext): Promise<Measured> {
 }
 
 /**
- * The last attempt stands where the context has no room for a further one.
+ * Asks again with feedback; a dialogue ends early if the context has no room for another attempt.
  * @throws IsoproError INVALID_ARGUMENT where the task gives no feedback
  */
 export async function multiTurn(context: ModeContext): Promise<Measured> {

@@ -95,9 +95,7 @@ export async function sampledMethods(
   return results;
 }
 
-/**
- * Pass@k over the k samples themselves; a problem on which some sample has no verdict is left out.
- */
+/** Pass@k over the k samples; a problem with an undecided sample is left out. */
 function ceiling(
   { task }: ModeContext,
   groups: readonly RolloutGroup[],
