@@ -5,7 +5,7 @@ import { command } from '../command.js';
 
 export const tasksListCommand = command({
   command: 'list',
-  describe: 'Built-in tasks with their tiers and frozen sets',
+  describe: 'List built-in tasks with their tiers and frozen sets',
   epilogue:
     '--task also takes the path of a .js or .ts file that exports a task, or python:MODULE[:NAME]: docs/python-task.md.',
   examples: [['$0 tasks list', 'names that --task takes']],
