@@ -1,31 +1,32 @@
-/** What a person has to know of a model or an adapter before it is asked, said on stderr. */
+/** Notes on stderr about a model or an adapter before it is used. */
 import { otherBase, warningsOf } from '../operations/notes.js';
+import { requireServable, type NamedAdapter } from '../lookup/adapter-reference.js';
 import type { FoundAdapter } from '../lookup/adapters.js';
 import { label } from '../text/hostile-text.js';
 import { visible } from '../visible-text.js';
 import { trainedBehind } from '../run-folder/training-prompt.js';
 import { printNote } from './output.js';
-import { generateCommand, taskHere } from './task-flags.js';
+import { generateCommand, taskHere } from './tasks/task-flags.js';
 
 /**
- * What a run set around every question that its adapter was trained on; null where that was
- * nothing, or no run is known.
+ * Warning that the adapter was trained with a system message or examples; null if it was not, or no
+ * run is known.
  */
 export function askedBehind(
   { run }: Pick<FoundAdapter, 'run'>,
-  remedy = '--task with the task of its run sets them there.',
+  remedy = 'Give --task with the task of its run to add them.',
 ): string | null {
   const behind = run === null ? null : trainedBehind(run.manifest.start);
   if (behind === null) return null;
-  return `The adapter was trained behind ${behind}: without the same before a question it answers otherwise. ${remedy}`;
+  return `The adapter was trained with ${behind} before every question; without them its answers differ. ${remedy}`;
 }
 
-/** Of a program that is asked from elsewhere. */
+/** Advice for clients of a server, which send their own prompts. */
 export function sentByClients({ run }: Pick<FoundAdapter, 'run'>): string {
   if (run === null) return '';
   const { start } = run.manifest;
   const task = taskHere(start) === null ? ` (TASK: the file of ${label(start.task.id)})` : '';
-  return `Whoever asks has to send them; \`${visible(generateCommand(start))}\` prints them${task}.`;
+  return `Clients must send them; \`${visible(generateCommand(start))}\` prints them${task}.`;
 }
 
 export const note = (text: string | null): void => {
@@ -34,6 +35,24 @@ export const note = (text: string | null): void => {
 
 export const noteOtherBase = async (...of: Parameters<typeof otherBase>): Promise<void> =>
   note(await otherBase(...of));
+
+/**
+ * Loads an adapter on a model, and says what a person has to know of both; null: there is none.
+ * @throws as requireServable and loadAdapter
+ */
+export async function adapterOn<Loaded>(
+  model: Parameters<typeof requireServable>[1] &
+    Parameters<typeof warningsOf>[0] &
+    Parameters<typeof otherBase>[1] & { loadAdapter(file: string): Promise<Loaded> },
+  found: NamedAdapter | null,
+): Promise<Loaded | null> {
+  noteWarnings(model);
+  if (found === null) return null;
+  await requireServable(found, model);
+  const adapter = await model.loadAdapter(found.file);
+  await noteOtherBase(found, model);
+  return adapter;
+}
 
 export const noteWarnings = (model: Parameters<typeof warningsOf>[0]): void =>
   warningsOf(model).forEach(note);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
 import { IsoproError } from '../errors.js';
-import { misuseText, wrongChoice, wrongNumber } from './misuse.js';
+import { misuseText, wrongNumber } from './misuse.js';
 import { COMMAND_NAMES, loadCommands } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
@@ -54,12 +54,11 @@ export async function commandLine(args: readonly string[]): Promise<void> {
       })
       .strict()
       .middleware((argv) => {
-        const wrong = wrongNumber(argv, args) ?? wrongChoice(argv, parser);
+        const wrong = wrongNumber(argv, args);
         if (wrong !== null) throw new UsageError(wrong);
       })
       // yargs lays its help out for each command that it runs, which takes longer than to start
       .wrap(args.includes('--help') ? Math.min(110, process.stdout.columns ?? 110) : null)
-      .parserConfiguration({ 'strip-dashed': true })
       .fail((message, error) => {
         // yargs reports some misuse, a flag without its value for instance, as an error of its own.
         throw error === undefined || error === null || error.name === 'YError'

@@ -1,40 +1,40 @@
 import type { CommandModule } from 'yargs';
-import { keepMemorySteady } from './steady-memory.js';
+import { keepMemorySteady } from './serve/steady-memory.js';
 
 type Load = () => Promise<CommandModule>;
 
 /**
- * Every command, in the order of --help. One file a command; no logic beyond reading flags and
- * printing. A file is imported, with all that it stands on, when its command is named: all of them
- * are half of the time of a short one.
+ * Commands in the order of --help. Each command has its own file, which only reads flags and
+ * prints. Files are imported on demand: importing all of them takes half of the time of a short
+ * command.
  */
 const COMMANDS: Readonly<Record<string, Load>> = {
   run: async () => (await import('./run/run-command.js')).runCommand,
-  'self-improve': async () => (await import('./run/self-improve.js')).selfImproveCommand,
-  distill: async () => (await import('./run/distill.js')).distillCommand,
+  'self-improve': async () => (await import('./run/run-command.js')).selfImproveCommand,
+  distill: async () => (await import('./run/run-command.js')).distillCommand,
   ablate: async () => (await import('./run/ablate.js')).ablateCommand,
-  runs: async () => (await import('./runs.js')).runsCommand,
+  runs: async () => (await import('./runs/runs.js')).runsCommand,
   report: async () => (await import('./report.js')).reportCommand,
   generate: async () => (await import('./generate.js')).generateCommand,
-  chat: async () => (await import('./chat.js')).chatCommand,
-  serve: async () => (await import('./serve.js')).serveCommand,
-  ui: async () => (await import('./ui.js')).uiCommand,
+  chat: async () => (await import('./chat/chat.js')).chatCommand,
+  serve: async () => (await import('./serve/serve.js')).serveCommand,
+  ui: async () => (await import('./serve/ui.js')).uiCommand,
   train: async () => (await import('./train/train.js')).trainCommand,
   adapters: async () => (await import('./adapters/adapters.js')).adaptersCommand,
-  models: async () => (await import('./models.js')).modelsCommand,
+  models: async () => (await import('./models/models.js')).modelsCommand,
   doctor: async () => (await import('./doctor.js')).doctorCommand,
-  tasks: async () => (await import('./tasks.js')).tasksCommand,
-  bench: async () => (await import('./bench.js')).benchCommand,
+  tasks: async () => (await import('./tasks/tasks.js')).tasksCommand,
+  bench: async () => (await import('./bench/bench.js')).benchCommand,
   eval: async () => (await import('./eval/eval.js')).evalCommand,
   truth: async () => (await import('./truth/truth.js')).truthCommand,
   judge: async () => (await import('./judge/judge.js')).judgeCommand,
-  log: async () => (await import('./log.js')).logCommand,
+  log: async () => (await import('./log/log.js')).logCommand,
   witness: async () => (await import('./witness.js')).witnessCommand as CommandModule,
 };
 
 export const COMMAND_NAMES: readonly string[] = Object.keys(COMMANDS);
 
-/** Whose processes stay. */
+/** Commands whose processes keep running. */
 const SERVING = ['serve', 'ui'];
 
 /**

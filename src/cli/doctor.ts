@@ -1,23 +1,23 @@
 import { diagnose, type Finding } from '../engine/diagnosis.js';
 import { terminalStyle, wrapped } from '../text/terminal-style.js';
-import { defineCommand } from './command.js';
 import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
+import { command } from './command.js';
+import { toggle } from './option.js';
 
-export const doctorCommand = defineCommand({
+export const doctorCommand = command({
   command: 'doctor',
-  describe: 'Examine this machine and this installation',
-  builder: (yargs) =>
-    yargs
-      .option('selftest', {
-        type: 'boolean',
-        default: false,
-        describe:
-          'also compute: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)',
-      })
-      .epilogue('Exit codes: 0 nothing failed (warnings allowed), 1 something failed.')
-      .example('$0 doctor', 'what was found, and what to do about it')
-      .example('$0 doctor --selftest', 'one block of text that a maintainer can read'),
+  describe: 'Check this machine and this installation',
+  options: {
+    selftest: toggle(
+      'also run computations: parity with node-llama-cpp, gradients, scores, a short bench (under a minute)',
+    ),
+  },
+  epilogue: 'Exit codes: 0 nothing failed (warnings allowed), 1 something failed.',
+  examples: [
+    ['$0 doctor', 'findings, and what to do about them'],
+    ['$0 doctor --selftest', 'a report for the maintainers'],
+  ],
   handler: async ({ json, selftest }) => {
     const ok = selftest ? await runSelftest(json) : await examine(json);
     if (!ok) process.exitCode = 1;

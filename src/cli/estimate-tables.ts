@@ -20,8 +20,8 @@ const bounds = ({ low, high, mean }: Estimate): string =>
 const PERCENT = { width: 8, show: percent, bounds };
 
 /**
- * Two lines a row: the mean, and the 95 % interval below it. Tiers that do not fit beside each
- * other come below.
+ * Table with two lines per row: the mean, and the 95 % interval below it. Tiers that do not fit
+ * side by side continue below.
  */
 export function table(
   rows: readonly (readonly [string, Row])[],
@@ -74,7 +74,7 @@ export function table(
     .join('\n\n');
 }
 
-/** For each measure that any row has: its note, and two lines a row that has it. */
+/** Tables of measures: for each measure a note, and two lines per row that has it. */
 export function measureTables(
   rows: readonly (readonly [string, Measures | undefined])[],
   style: Prose,

@@ -5,235 +5,184 @@ import { readJson, readLines, readText } from '../files.js';
 import { given } from '../given.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
-import { nameAdapter, requireServable } from '../lookup/adapter-reference.js';
+import { nameAdapter } from '../lookup/adapter-reference.js';
 import { visible } from '../visible-text.js';
-import { askedBehind, note, noteOtherBase, noteWarnings } from './adapter-notes.js';
+import { adapterOn, askedBehind, note } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './training-prompt.js';
-import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { modelToLoad } from '../operations/model-to-load.js';
 import { Progress } from './progress.js';
 import { interruption, jsonText, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
+import { command, type Stated } from './command.js';
+import {
+  adapterOption,
+  fixedThreadsOption,
+  number,
+  samplingOf,
+  samplingOptions,
+  text,
+  texts,
+  threadsOption,
+  toggle,
+} from './option.js';
 
-export const generateCommand = defineCommand({
+const options = {
+  model: text(
+    `GGUF file, alias, or hf: URI; default: the base of the adapter, else ${EMBEDDED_MODEL}`,
+  ),
+  prompt: {
+    type: 'string',
+    array: true,
+    nargs: 1,
+    describe: 'user message, or text with --raw; repeatable',
+  } as const,
+  prompts: text(
+    'JSONL file of prompts, or - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
+  ),
+  raw: toggle('continue each prompt as it is, without a chat template'),
+  system: text('system message before every prompt'),
+  samples: number('answers per prompt', 1),
+  'max-tokens': number('max tokens per answer', 256),
+  ...samplingOptions,
+  'top-k': number('top-k sampling; 0: off', 0),
+  seed: text('64-bit seed; the same request gives the same answers', '0'),
+  stop: texts('text that ends an answer; repeatable'),
+  grammar: {
+    ...text('file with a GBNF grammar that every answer follows'),
+    conflicts: 'json-schema',
+  },
+  'json-schema': text('file with a JSON Schema that every answer follows'),
+  adapter: adapterOption,
+  task: asTrainedOption,
+  registry: registryOption,
+  'adapter-scale': number('scale of the adapter', 1),
+  threads: threadsOption,
+  'fixed-threads': fixedThreadsOption,
+  context: number('KV cache in tokens, shared by all running answers'),
+  stream: toggle('stream one answer to one prompt; with --json, one line per token'),
+};
+
+export const generateCommand = command({
   command: 'generate',
   describe:
-    'Sample answers to many prompts at once; text in a terminal, else JSONL, in the order of the prompts',
-  builder: (yargs) =>
-    yargs
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
-      })
-      .option('prompt', {
-        type: 'string',
-        array: true,
-        nargs: 1,
-        describe: 'a user message, or with --raw a text; may be repeated',
-      })
-      .option('prompts', {
-        type: 'string',
-        nargs: 1,
-        describe:
-          'JSONL file of prompts of any length, - for standard input: {"prompt"|"messages"|"text"|"tokenIds", "id"?}',
-      })
-      .option('raw', {
-        type: 'boolean',
-        default: false,
-        describe: 'continue each prompt as it stands, without chat template',
-      })
-      .option('system', { type: 'string', describe: 'system message before every prompt' })
-      .option('samples', { type: 'number', default: 1, describe: 'answers a prompt' })
-      .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
-      .option('temperature', {
-        type: 'number',
-        default: 0.8,
-        describe: '0 takes the most likely token',
-      })
-      .option('top-k', { type: 'number', default: 0, describe: '0: off' })
-      .option('top-p', {
-        type: 'number',
-        default: 1,
-        describe: '1: off; 0: only the most likely token',
-      })
-      .option('min-p', { type: 'number', default: 0, describe: '0: off' })
-      .option('repeat-penalty', { type: 'number', default: 1, describe: '1: off' })
-      .option('seed', {
-        type: 'string',
-        default: '0',
-        describe: '64-bit seed; the same request gives the same answers',
-      })
-      .option('stop', {
-        type: 'string',
-        array: true,
-        nargs: 1,
-        default: [],
-        describe: 'text that ends an answer; may be repeated',
-      })
-      .option('grammar', {
-        type: 'string',
-        describe: 'file with a GBNF grammar that every answer follows',
-      })
-      .option('json-schema', {
-        type: 'string',
-        describe: 'file with a JSON Schema that every answer follows',
-      })
-      .option('adapter', {
-        type: 'string',
-        requiresArg: true,
-        describe:
-          'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
-      })
-      .option('task', asTrainedOption)
-      .option('registry', registryOption)
-      .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
-      .option('threads', { type: 'number', describe: 'default: the physical cores' })
-      .option('fixed-threads', {
-        type: 'boolean',
-        default: false,
-        describe: 'the results of this many threads, under load too',
-      })
-      .option('context', {
-        type: 'number',
-        describe: 'tokens of KV cache over all running answers',
-      })
-      .option('stream', {
-        type: 'boolean',
-        default: false,
-        describe: 'one answer to one prompt, as it is sampled; with --json a line a token',
-      })
-      .conflicts('grammar', 'json-schema')
-      .example(
-        '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8',
-        'eight answers at once',
-      )
-      .example(
-        '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream',
-        'the answer as it is sampled',
-      )
-      .example(
-        '$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl',
-        'a file of prompts',
-      )
-      .example(
-        '$0 generate --model ./base.gguf --raw --prompt "Once upon a time"',
-        'a base model goes on',
-      )
-      .example(
-        '$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream',
-        'behind the examples of a run',
-      )
-      .example(
-        '$0 tasks generate --json | $0 generate --model tiny --prompts -',
-        'one answer to a problem of each tier',
-      ),
+    'Sample answers to many prompts at once, in prompt order: text in a terminal, else JSONL',
+  options,
+  examples: [
+    [
+      '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8',
+      'eight answers at once',
+    ],
+    [
+      '$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream',
+      'stream the answer',
+    ],
+    [
+      '$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl',
+      'a file of prompts',
+    ],
+    [
+      '$0 generate --model ./base.gguf --raw --prompt "Once upon a time"',
+      'continue a text with a base model',
+    ],
+    [
+      '$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream',
+      'with the solved examples of a run',
+    ],
+    [
+      '$0 tasks generate --json | $0 generate --model tiny --prompts -',
+      'one answer to a problem of each tier',
+    ],
+  ],
   handler: async (argv) => {
-    if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
-      throw new UsageError('Give either --prompt or --prompts.');
-    }
-    if (!/^\d{1,20}$/.test(argv.seed))
-      throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
-    const { system, raw } = argv;
-    if (raw && system !== undefined)
-      throw new UsageError('--raw continues a prompt as it stands: leave out --system.');
-    if (argv.task !== undefined && (raw || system !== undefined))
-      throw new UsageError(
-        "--task sets what stood before the run's questions: leave out --raw and --system.",
-      );
-    if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
-      throw new UsageError('--stream takes one --prompt and one sample.');
+    requireSense(argv);
+    const { system, raw, json, prompt: typed = [], samples, adapterScale } = argv;
     const found =
       argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
-    const named = await modelToLoad(argv.model, found);
+    const name = await modelToLoad(argv.model, found);
     const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
-    if (
-      found !== null &&
-      before === undefined &&
-      argv.system === undefined &&
-      argv.prompt !== undefined
-    )
+    if (found !== null && before === undefined && system === undefined && argv.prompt !== undefined)
       note(askedBehind(found));
-    const prompts =
-      argv.prompts === undefined
-        ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw, before }))
-        : readPrompts(readLines(argv.prompts), { system, raw, before });
-    const form = {
-      ...(argv.grammar === undefined ? {} : { grammar: readText(argv.grammar) }),
-      ...(argv.jsonSchema === undefined ? {} : { jsonSchema: readJson(argv.jsonSchema) as object }),
-    };
+    const asking = { system, raw, before };
     const signal = interruption();
-    using download = new Progress({ label: `download ${named}`, unit: 'bytes' });
+    using download = Progress.ofDownload(name);
     using progress = new Progress({ label: 'generating', unit: 'tokens' });
     const loading: LoadModelOptions = {
       signal,
-      onDownload: ({ downloadedBytes, totalBytes }) =>
-        download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
+      onDownload: download.onDownload,
       fixedThreads: argv.fixedThreads,
       ...given({ threads: argv.threads, contextTokens: argv.context }),
     };
     const reply = {
-      sampling: {
-        temperature: argv.temperature,
-        topK: argv.topK,
-        topP: argv.topP,
-        minP: argv.minP,
-        repeatPenalty: argv.repeatPenalty,
-        seed: argv.seed,
-      },
+      sampling: { ...samplingOf(argv), topK: argv.topK },
       maxTokens: argv.maxTokens,
       stop: argv.stop,
-      ...form,
-      adapterScale: argv.adapterScale,
-      signal,
+      ...(argv.grammar !== undefined && { grammar: readText(argv.grammar) }),
+      ...(argv.jsonSchema !== undefined && { jsonSchema: readJson(argv.jsonSchema) as object }),
+      ...{ adapterScale, signal },
     };
     if (argv.stream) {
-      const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw, before }));
       await using host = new ModelHost();
-      const model = await host.load(named, { ...loading, maxSequences: 1 });
-      noteWarnings(model);
-      if (found !== null) await requireServable(found, model);
-      const adapter = found === null ? null : await model.loadAdapter(found.file);
-      if (found !== null) await noteOtherBase(found, model);
+      const model = await host.load(name, { ...loading, maxSequences: 1 });
+      const adapter = await adapterOn(model, found);
+      const prompt = promptOf(typed[0]!, asking) as HostRequest;
       return await streamAnswer(
-        model.stream({ ...(prompt as HostRequest), ...reply, adapter, deterministic: true }),
-        argv.json,
+        model.stream({ ...prompt, ...reply, adapter, deterministic: true }),
+        json,
       );
     }
+    const prompts =
+      argv.prompts === undefined
+        ? typed.map((one) => promptOf(one, asking))
+        : readPrompts(readLines(argv.prompts), asking);
     progress.begin('loading the model');
-    const model = await loadModel(named, loading);
-    try {
-      noteWarnings(model);
-      if (found !== null) await requireServable(found, model);
-      const adapter = found === null ? null : await model.loadAdapter(found.file);
-      if (found !== null) await noteOtherBase(found, model);
-      const readable = !argv.json && process.stdout.isTTY;
-      const rollouts = generateEach(model, {
-        prompts,
-        samples: argv.samples,
-        ...reply,
-        adapter,
-        onProgress: ({ sampledTokens, finished, live }) => {
-          progress.update(sampledTokens, { note: `${finished} answers, ${live} running` });
-        },
-      });
-      for await (const rollout of rollouts) {
-        progress.clear();
-        await write(
-          readable
-            ? readableText(rollout, argv.prompt?.length === 1 && argv.samples === 1)
-            : `${jsonText(jsonOf(rollout))}\n`,
-        );
-      }
-      progress.finish();
-    } finally {
-      await model.dispose();
+    await using model = await loadModel(name, loading);
+    const adapter = await adapterOn(model, found);
+    const rollouts = generateEach(model, {
+      ...{ prompts, samples, adapter, ...reply },
+      onProgress: ({ sampledTokens, finished, live }) => {
+        progress.update(sampledTokens, { note: `${finished} answers, ${live} running` });
+      },
+    });
+    const isReadable = !json && process.stdout.isTTY;
+    for await (const rollout of rollouts) {
+      progress.clear();
+      await write(
+        isReadable
+          ? readableText(rollout, typed.length === 1 && samples === 1)
+          : `${jsonText(jsonOf(rollout))}\n`,
+      );
     }
+    progress.finish();
   },
 });
 
-/** What is sampled as it comes: its text, or a line of JSON a token and one of the reply. */
+/** @throws UsageError where options exclude each other */
+function requireSense({
+  prompt,
+  prompts,
+  seed,
+  raw,
+  system,
+  task,
+  stream,
+  samples,
+}: Stated<typeof options>): void {
+  if ((prompt === undefined) === (prompts === undefined))
+    throw new UsageError('Give either --prompt or --prompts.');
+  if (!/^\d{1,20}$/.test(seed))
+    throw new UsageError(`--seed: expected a whole number of 0 or more, got ${seed}`);
+  if (raw && system !== undefined)
+    throw new UsageError('--raw uses prompts as they are: leave out --system.');
+  if (task !== undefined && (raw || system !== undefined))
+    throw new UsageError(
+      '--task sets the system message and examples: leave out --raw and --system.',
+    );
+  if (stream && (prompt?.length !== 1 || samples !== 1))
+    throw new UsageError('--stream takes one --prompt and one sample.');
+}
+
+/** Streams a reply: its text, or one JSON line per token and one for the reply. */
 async function streamAnswer(
   stream: AsyncGenerator<TokenEvent, HostReply, undefined>,
   json: boolean,

@@ -1,20 +1,18 @@
-/** What yargs says of wrong usage, in words that name the nearest thing there is. */
+/** Messages for wrong usage that suggest the nearest valid word. */
 import type { Argv } from 'yargs';
 import { label } from '../text/hostile-text.js';
 import { nearest } from '../nearest.js';
 
-/** What yargs 17 knows of the command that is being read and does not declare. */
+/** Undeclared internals of yargs 18 about the current command. */
 interface Inner {
-  getOptions?(): {
-    readonly key?: object;
-    readonly choices?: Readonly<Record<string, readonly unknown[]>>;
-  };
+  getOptions?(): { readonly key?: object };
   getInternalMethods?(): {
     getCommandInstance?(): { getCommands?(): string[] };
     getContext?(): { fullCommands?: string[] };
   };
 }
 
+// not that of operations/flags: with it every command would import zod
 const dashed = (name: string): string =>
   name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 const meant = (found: string | null, as: (name: string) => string): string =>
@@ -80,28 +78,8 @@ const withNearest = (message: string): string => {
 };
 
 /**
- * yargs checks the choices of names without a dash alone, where it drops the dashed ones. Null
- * where nothing is wrong.
- */
-export function wrongChoice(argv: Readonly<Record<string, unknown>>, parser: Argv): string | null {
-  const { choices = {} } = (parser as Inner).getOptions?.() ?? {};
-  for (const [name, value] of Object.entries(argv)) {
-    const known = choices[dashed(name)] ?? [];
-    const wrong = [value]
-      .flat()
-      .find((each) => known.length > 0 && each !== undefined && !known.includes(each));
-    if (wrong === undefined) continue;
-    const quoted = known.map((each) => JSON.stringify(each)).join(', ');
-    return withNearest(
-      `Invalid values:\n  Argument: ${dashed(name)}, Given: "${label(String(wrong))}", Choices: ${quoted}`,
-    );
-  }
-  return null;
-}
-
-/**
- * What is no number where one is wanted, by what was typed: yargs keeps NaN of it. Null where there
- * is none.
+ * Message for a value that is not a number, with the text that was typed, since yargs only keeps
+ * NaN. Null if there is none.
  * @param words as they were typed
  */
 export function wrongNumber(

@@ -18,7 +18,7 @@ import {
 } from './output.js';
 import { Progress } from './progress.js';
 
-/** What a person sees while an operation works. */
+/** Display of an operation in progress. */
 export interface Screen extends Disposable {
   readonly tell: (told: Told) => void;
   readonly ask?: Context['ask'];
@@ -80,19 +80,19 @@ export interface OperationCommand<Op extends AnyOperation> {
   readonly readFile?: (file: string) => object;
   /** Flags that are not settings: they concern the terminal alone. */
   readonly terminal?: Readonly<Record<string, Options>>;
-  /** What stays open while the operation works. */
+  /** Opens a resource that is closed when the operation ends. */
   readonly beside?: (
     settings: Settings<Op>,
     argv: Readonly<Record<string, unknown>>,
   ) => Promise<AsyncDisposable | null>;
   /** Default: a line for each stage. */
   readonly screen?: (settings: Settings<Op>) => Screen;
-  /** What an interruption ends, and how to continue. */
+  /** Name of the interrupted work, and how to continue it. */
   readonly interrupted: readonly [
     what: string,
     remedy: string | ((settings: Settings<Op>) => string),
   ];
-  /** With --json, what is told of this type is a line each, and the result is the last one. */
+  /** With --json, events of this type are printed one per line, and the result is the last line. */
   readonly lines?: Told['type'];
   readonly text: (
     result: Result<Op>,
@@ -133,7 +133,7 @@ export function settingsOf<Op extends Pick<AnyOperation, 'flags' | 'read'>>(
 const CONFIG = {
   type: 'string',
   requiresArg: true,
-  describe: 'JSON file of settings; flags come first',
+  describe: 'JSON file of settings; flags take precedence',
 } as const;
 
 export const operationCommand = <Op extends AnyOperation>(

@@ -8,8 +8,8 @@ import { visible } from '../visible-text.js';
 import { fitted, painted, screened, terminalStyle, wrapped } from '../text/terminal-style.js';
 
 /**
- * What JSON leaves as it is of what `visible` shows: UTF-16 code units, so that a pair of them
- * stays a pair of escapes.
+ * Characters that JSON leaves unescaped but `visible` shows, as UTF-16 code units, so that a
+ * surrogate pair becomes a pair of escapes.
  */
 const UNSEEN =
   /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
@@ -19,10 +19,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/**
- * The same value in characters that steer no terminal: whoever reads it as JSON gets the text
- * itself.
- */
+/** JSON text without terminal control characters; parsing it gives the same value. */
 export const jsonText = (value: unknown, indent?: number): string =>
   JSON.stringify(value, null, indent).replace(UNSEEN, (units) =>
     Array.from(
@@ -74,6 +71,11 @@ export function interruption(): AbortSignal {
   process.on('SIGINT', interrupt);
   process.on('SIGTERM', interrupt);
   return controller.signal;
+}
+
+/** Resolves when the signal is aborted, and at once where it was. */
+export async function end(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 /**

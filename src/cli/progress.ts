@@ -1,3 +1,4 @@
+import type { DownloadProgress } from '../engine/download.js';
 import { visible } from '../visible-text.js';
 import { columnsOf } from '../text/terminal-style.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
@@ -9,7 +10,7 @@ import { formatBytes, formatDuration, formatNumber } from './quantities.js';
  * crash leaves the terminal as it was.
  */
 export interface ProgressOptions {
-  /** What is going on, e.g. `download qwen2.5-0.5b`. */
+  /** Name of the work, e.g. `download qwen2.5-0.5b`. */
   label: string;
   /** Amount of work; leave it out while it is unknown and pass it to `update` later. */
   total?: number;
@@ -64,7 +65,15 @@ export class Progress {
     this.#lastShown = this.#redraws ? -Infinity : this.#start;
   }
 
-  /** On a terminal, shows at once what is going on, before there is an amount. */
+  /** Creates the progress line of a model download. */
+  static ofDownload(model: string): Progress {
+    return new Progress({ label: `download ${model}`, unit: 'bytes' });
+  }
+
+  readonly onDownload = ({ downloadedBytes, totalBytes }: DownloadProgress): void =>
+    this.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes });
+
+  /** Shows the label and a note at once on a terminal, before there is an amount. */
   begin(note: string): void {
     if (!this.#redraws || this.#finished) return;
     const columns = columnsOf(this.#stream) - ECHO;
@@ -112,7 +121,7 @@ export class Progress {
     }
   }
 
-  /** For `using` and for `finally` after a failure: takes a half-drawn line away. */
+  /** Removes a half-drawn line, for `using` and after failures. */
   [Symbol.dispose](): void {
     if (this.#finished) return;
     this.#finished = true;

@@ -1,7 +1,4 @@
-/**
- * How the command line writes sizes, times and rates for people; `--json` always carries plain
- * numbers.
- */
+/** Formats of sizes, times and rates for people; `--json` always prints plain numbers. */
 
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const;
 

@@ -1,29 +1,27 @@
-/** What the commands of the registry have in common. */
+/** Options and readers shared by the commands of the registry. */
 import { given } from '../given.js';
 import { requireAlias } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
+import { text, toggle } from './option.js';
 import { UsageError } from './output.js';
 
 export const registryOption = {
-  type: 'string',
-  requiresArg: true,
-  describe: 'folder of the registry',
+  ...text('folder of the registry'),
   defaultDescription: '$ISOPRO_HOME/registry',
-} as const;
+};
 
-/** Of the commands that write. */
-export const clockOption = {
-  type: 'boolean',
-  default: false,
-  describe: 'write although the clock lies behind the last event',
-} as const;
+/** Option of the commands that write. */
+export const clockOption = toggle('write even if the clock is behind the last event');
 
-export const aliasOption = {
-  type: 'string',
-  requiresArg: true,
-  describe:
-    'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
-} as const;
+export const aliasOption = text(
+  'SCENARIO, SCENARIO@ALIAS or SCENARIO/ROLE/ENVIRONMENT@ALIAS; without @ALIAS the champion',
+);
+
+/** The public key that signatures are checked with. */
+export const witnessKeyOption = {
+  ...text('public key of the witness'),
+  defaultDescription: "this machine's own",
+};
 
 export interface RegistryFlags {
   readonly registry?: string | undefined;
@@ -61,7 +59,7 @@ export function timeOf(text: string): number {
   const ms = text === 'now' ? Date.now() : Date.parse(text);
   if (!Number.isFinite(ms) || ms < 0)
     throw new UsageError(
-      `--at: ${text} is no date; give one such as 2026-11-22, 2026-11-22T14:30Z or now`,
+      `--at: ${text} is not a date; use a form such as 2026-11-22, 2026-11-22T14:30Z or now`,
     );
   return ms * 1000;
 }

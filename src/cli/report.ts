@@ -3,26 +3,17 @@ import { requireTarget } from '../files.js';
 import { given } from '../given.js';
 import { integrityLine } from '../report/integrity.js';
 import { findRun } from '../lookup/runs.js';
-import { defineCommand } from './command.js';
 import { interruption, print, printJson } from './output.js';
 import { formatBytes } from './quantities.js';
+import { command } from './command.js';
+import { runArgument, text } from './option.js';
 
-export const reportCommand = defineCommand({
+export const reportCommand = command({
   command: 'report <run>',
-  describe: 'Write report.html of a run: one file that opens offline',
-  builder: (yargs) =>
-    yargs
-      .positional('run', {
-        type: 'string',
-        demandOption: true,
-        describe: 'run folder, or the beginning of a run id in ./runs',
-      })
-      .option('out', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'file to write; default: report.html in the run folder',
-      })
-      .example('$0 report runs/3f2a', 'also of a run that has not ended'),
+  describe: 'Write report.html of a run, one file that works offline',
+  positionals: { run: runArgument },
+  options: { out: text('file to write; default: report.html in the run folder') },
+  examples: [['$0 report runs/3f2a', 'also for an unfinished run']],
   handler: async ({ run: target, out, json }) => {
     if (out !== undefined) requireTarget(out);
     // the chart library takes a third of a second

@@ -1,20 +1,15 @@
-/**
- * What a run set around every question that its adapter was trained on: its system message and
- * solved examples, made again of its task.
- */
+/** Training prompts of a run: its system message and solved examples, rebuilt from its task. */
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { openRunTask } from '../judge/held-out.js';
 import type { FoundAdapter } from '../lookup/adapters.js';
+import { text } from './option.js';
 import { UsageError } from './output.js';
-import { taskHere } from './task-flags.js';
+import { taskHere } from './tasks/task-flags.js';
 
-export const asTrainedOption = {
-  type: 'string',
-  requiresArg: true,
-  describe:
-    "the task of the adapter's run: what stood before every question there, such as solved examples, stands before each prompt",
-} as const;
+export const asTrainedOption = text(
+  "task of the adapter's run: adds its system message and solved examples before each prompt",
+);
 
 /**
  * The messages before a question of the first tier that is trained on.
@@ -25,17 +20,14 @@ export async function asTrained(
   found: Pick<FoundAdapter, 'run'> | null,
   specifier: string,
 ): Promise<readonly ChatMessage[]> {
-  if (found?.run == null)
-    throw new UsageError('--task goes with the adapter of a run: --adapter RUN');
+  if (found?.run == null) throw new UsageError('--task needs the adapter of a run: --adapter RUN');
   const { start } = found.run.manifest;
   const opened = await openRunTask(start, specifier);
   if (opened.task === null)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `what stood before the run's questions cannot be made again: ${opened.reason}`,
-      {
-        remedy: 'Give what the run had as --task.',
-      },
+      `cannot rebuild the prompts of the run: ${opened.reason}`,
+      { remedy: "Give the run's own task as --task." },
     );
   await using task = opened.task;
   const { style } = start.evaluation;

@@ -1,27 +1,20 @@
-import type { CommandModule } from 'yargs';
 import { runWitness } from '../log/witness-server.js';
 import { openWitnessKey, publicKeyFile } from '../log/witness-key.js';
 import { formatTrustedKey } from '../log/trusted-key.js';
 import { printJson, UsageError } from './output.js';
+import { command } from './command.js';
+import { number, toggle } from './option.js';
 
-export const witnessCommand: CommandModule<
-  object,
-  { showKey: boolean; idle: number; json: boolean }
-> = {
+export const witnessCommand = command({
   command: 'witness',
-  describe: 'The process that signs the heads of runs; `run` starts it by itself',
-  builder: (yargs) =>
-    yargs
-      .option('show-key', {
-        type: 'boolean',
-        default: false,
-        describe: 'print the public key and stop',
-      })
-      .option('idle', { type: 'number', default: 5, describe: 'seconds to wait for a first run' })
-      .epilogue(
-        'It ends when its last run has gone. Under another user or on another machine it is worth more: see docs/trust.md.',
-      )
-      .example('$0 witness --show-key > witness.pub', 'the key to publish beside a run') as never,
+  describe: 'Run the process that signs the heads of runs; `run` starts it automatically',
+  options: {
+    'show-key': toggle('print the public key and exit'),
+    idle: number('seconds to wait for the first run', 5),
+  },
+  epilogue:
+    'It exits when its last run disconnects. It proves more under another user or on another machine: see docs/trust.md.',
+  examples: [['$0 witness --show-key > witness.pub', 'the key to publish with a run']],
   handler: async ({ showKey, idle, json }) => {
     if (!Number.isFinite(idle)) throw new UsageError('--idle takes a number of seconds');
     const text = formatTrustedKey({ signer: 'witness', publicKey: openWitnessKey().publicKey });
@@ -38,7 +31,8 @@ export const witnessCommand: CommandModule<
       signal: stop.signal,
       onListening: (address) => process.stderr.write(`witness ${text}\nlistening on ${address}\n`),
     });
-    if (ended === 'busy') process.stderr.write('this home has a witness already\n');
+    if (ended === 'busy')
+      process.stderr.write('a witness is already running for this home folder\n');
     if (json) printJson({ ended });
   },
-};
+});

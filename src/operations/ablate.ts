@@ -1,4 +1,4 @@
-/** The loop against itself with one thing changed, over several seeds. */
+/** Compare the loop with variants that change one thing, over several seeds. */
 import path from 'node:path';
 import { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
@@ -28,14 +28,14 @@ const own = z.strictObject({
     .array(z.enum(CONDITION_NAMES as [Condition, ...Condition[]]))
     .min(1)
     .default(CONDITION_NAMES)
-    .describe('what to compare with the full loop'),
+    .describe('conditions to compare with the full loop'),
   seeds: z
     .array(seedText)
     .min(1)
     .max(20)
     .default([...ABLATION_SEEDS])
-    .describe('one run of each condition for each seed'),
-  out: output.default('ablation').describe('folder of the runs and of ablation.json'),
+    .describe('seeds; one run per condition and seed'),
+  out: output.default('ablation').describe('folder for the runs and ablation.json'),
 });
 
 export interface AblationRequest extends z.output<typeof own> {
@@ -44,7 +44,7 @@ export interface AblationRequest extends z.output<typeof own> {
 }
 
 export interface AblationResult extends Ablation {
-  /** What only the embedded model can be asked; null for another. */
+  /** Measurements that exist for the embedded model only; null for others. */
   readonly embedded: EmbeddedAblation | null;
 }
 
@@ -57,7 +57,7 @@ const runPart = (all: object): RunSettingsInput => part(all, (name) => !isOwn(na
 
 export const ablate = operation<z.ZodObject, AblationResult, AblationRequest>({
   id: 'ablate',
-  title: 'The loop against itself with one thing changed, over several seeds',
+  title: 'Compare the loop with variants that change one thing, over several seeds',
   settings: z.strictObject({ ...members, ...own.shape }),
   flags: RUN_FLAGS,
   read(asked) {

@@ -32,7 +32,7 @@ import {
   type RunSettingsInput,
 } from '../training/settings.js';
 
-/** What each condition changes. The controls train on something else than verified successes. */
+/** Changes of each condition. The controls train on something other than verified successes. */
 export const CONDITIONS = {
   full: {},
   'no-cot': { sampling: { style: 'plain' } },
@@ -47,7 +47,8 @@ export type Condition = keyof typeof CONDITIONS;
 export const CONDITION_NAMES = Object.keys(CONDITIONS) as Condition[];
 export const ABLATION_SEEDS = ['42', '123', '456'] as const;
 
-export interface ConditionRun {
+export interface ConditionRun
+  extends Pick<RunResult, 'accepted' | 'seconds' | 'tokens' | 'peakRssBytes'> {
   readonly seed: string;
   /** Name below the ablation's own folder. */
   readonly folder: string;
@@ -56,11 +57,6 @@ export interface ConditionRun {
   /** Over the same problems, by tier too. */
   readonly paired: Comparison;
   readonly adapter: string;
-  /** Rollouts to train on. */
-  readonly accepted: number;
-  readonly seconds: number;
-  readonly tokens: RunResult['tokens'];
-  readonly peakRssBytes: number;
   /** Why test replies did not pass after the run; null where the log does not tell. */
   readonly failures: Failures | null;
   /** SHA-256 over trained tensors and training data. */
@@ -71,7 +67,7 @@ export interface ConditionResult {
   readonly condition: Condition;
   readonly changes: RunSettingsInput;
   readonly runs: readonly ConditionRun[];
-  /** Of the final test means, over seeds. */
+  /** Mean of the final test means over seeds. */
   readonly mean: number | null;
   /** This condition minus `full`, over the same problems and seeds; null for `full` itself. */
   readonly toFull: PairedDifference | null;
@@ -83,7 +79,7 @@ export interface Ablation {
   readonly modelSha256: string;
   readonly code: RunStart['code'];
   readonly machine: Pick<RunStart['machine'], 'platform' | 'arch'> & { readonly threads: number };
-  /** Of the test problems, which every condition shares. */
+  /** SHA-256 of the test problems, which all conditions share. */
   readonly setSha256: string;
   /** Tiers that no condition trains on. */
   readonly untrained: readonly string[];
@@ -124,7 +120,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     if (taken !== undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${taken}: the condition ${condition} is to change it, so it cannot be set for all`,
+        `${taken}: the condition ${condition} changes this setting, so it cannot be set for all`,
       );
   }
   const whole = await withProfile(input, signal);
@@ -135,7 +131,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     if (twin !== undefined)
       throw new IsoproError(
         'CONDITIONS_EQUAL',
-        `under these settings ${condition} is ${twin}: it changes nothing that decides a run`,
+        `under these settings ${condition} is the same as ${twin}: it changes nothing that decides a run`,
         {
           remedy: `Leave it out with --conditions, or ${DIFFER[condition] ?? 'choose settings under which they differ'}.`,
         },
@@ -166,27 +162,14 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
         );
       known.set(fingerprint, condition);
       first ??= result;
-      const {
-        test: { before, after },
-        adapter,
-        accepted,
-        seconds,
-        tokens,
-        peakRssBytes,
-        failures,
-      } = result;
       results.get(condition)!.push({
         seed,
         folder,
-        before,
-        after,
+        ...given(result.test, 'before', 'after'),
         paired: testComparison(readRun(result.folder))!,
-        adapter: adapter.sha256,
-        accepted,
-        seconds,
-        tokens,
-        peakRssBytes,
-        failures: failures.after,
+        adapter: result.adapter.sha256,
+        ...given(result, 'accepted', 'seconds', 'tokens', 'peakRssBytes'),
+        failures: result.failures.after,
         fingerprint,
       });
     }
@@ -203,8 +186,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     modelSha256: start.model.sha256,
     code: start.code,
     machine: {
-      platform: start.machine.platform,
-      arch: start.machine.arch,
+      ...given(start.machine, 'platform', 'arch'),
       threads: start.evaluation.threads,
     },
     setSha256: start.sets.test.sha256,
@@ -224,16 +206,13 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
   };
 }
 
-/**
- * What makes a condition another one than the full run, where the settings took its difference
- * away.
- */
+/** Advice for settings under which a condition differs from the full run. */
 const DIFFER: Partial<Record<Condition, string>> = {
-  'no-accumulation': 'take more iterations than one: the first has nothing earlier to train on',
+  'no-accumulation': 'use more than one iteration: the first has no earlier rollouts to train on',
   'no-cot': 'ask for reasoning: --style cot',
 };
 
-/** All settings, without what does nothing beside the others. */
+/** Settings without those that have no effect. */
 function decidingSettings(settings: RunSettings): string {
   const { iterations, buffer } = settings;
   const keepsEarlier = iterations > 1 && replaysRollouts(settings);
@@ -253,8 +232,8 @@ function fingerprintOf({ folder, iterations }: RunResult): string {
 }
 
 /**
- * A problem's outcomes over all seeds are one cluster. Problems without a verdict on either side
- * are left out.
+ * Paired difference to the full condition. The outcomes of a problem over all seeds form one
+ * cluster. Problems without a verdict on either side are left out.
  */
 function differenceToFull(
   out: string,

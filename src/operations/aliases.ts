@@ -11,7 +11,7 @@ export function withoutAliases({ all }: Flags, given: unknown): unknown {
     for (const alias of field.aliases ?? []) {
       if (!Object.hasOwn(settings, alias)) continue;
       if (settings[path] !== undefined && settings[alias] !== undefined)
-        throw new IsoproError('INVALID_ARGUMENT', `${path}: it is given as ${alias} too`);
+        throw new IsoproError('INVALID_ARGUMENT', `${path}: it is also given as ${alias}`);
       settings[path] ??= settings[alias];
       delete settings[alias];
     }

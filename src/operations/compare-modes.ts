@@ -36,12 +36,12 @@ export interface Comparison {
   readonly run: RunResult | null;
 }
 
-const GREEDY: readonly (readonly [Method, (context: ModeContext) => Promise<MethodResult>])[] = [
+const GREEDY = [
   ['zero-shot', zeroShot],
   ['few-shot', fewShot],
   ['multi-turn', multiTurn],
   ['isozero', isozero],
-];
+] as const;
 const SAMPLED: readonly Method[] = ['best-of-k', 'majority', 'pass@k'];
 
 export interface CompareOptions extends TrackedRunOptions {
@@ -92,7 +92,9 @@ export async function compareModes(
   for (const [method, measure] of GREEDY) {
     if (!wanted(method)) continue;
     try {
-      methods.push(await measure(context));
+      const begin = performance.now();
+      const measured = await measure(context);
+      methods.push({ method, ...measured, seconds: (performance.now() - begin) / 1000 });
     } catch (error) {
       if (
         !all ||
@@ -104,14 +106,10 @@ export async function compareModes(
     }
   }
   const sampled = SAMPLED.filter(wanted);
-  if (sampled.length > 0)
-    methods.push(
-      ...(await sampledMethods(
-        context,
-        sampled,
-        equalTokens(settings, problems.length, loop, methods),
-      )),
-    );
+  if (sampled.length > 0) {
+    const k = equalTokens(settings, problems.length, loop, methods);
+    methods.push(...(await sampledMethods(context, sampled, k)));
+  }
   if (loop !== null) {
     const { test, failures, seconds } = loop;
     methods.push({

@@ -1,6 +1,6 @@
 /**
- * What only the embedded model can be asked: which heuristic its replies name before and after, and
- * what forcing the best one is worth.
+ * Measurements of the embedded model: the heuristics that its replies name before and after, and
+ * the value of forcing the best one.
  */
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -25,7 +25,7 @@ export interface EmbeddedAblation {
 }
 
 /**
- * Null for another model than the embedded one, or another task than the one that it knows.
+ * Returns null for other models than the embedded one, and for other tasks than its own.
  * @param out the ablation's folder
  */
 export async function ablateEmbedded(
@@ -40,13 +40,7 @@ export async function ablateEmbedded(
   await using model = await openModel(settings, signal);
   const { problems: dev } = await evaluationSet(task, 'dev', settings.evaluation.devSize);
   const { problems: test } = await evaluationSet(task, 'test', settings.evaluation.testSize);
-  const asking = {
-    model,
-    task,
-    settings,
-    adapter: null,
-    ...given({ signal }),
-  };
+  const asking = { model, task, settings, adapter: null, ...given({ signal }) };
   const after: EmbeddedAblation['after'][number][] = [];
   for (const { seed, folder, adapter } of conditions.find(({ condition }) => condition === 'full')!
     .runs) {

@@ -10,7 +10,7 @@ export interface ForgettingEvaluation
   readonly forgetting: Forgetting;
 }
 
-/** What a model with an adapter lost of what it was not trained on, in place of a task. */
+/** Measures what a model with an adapter forgot, instead of evaluating a task. */
 export async function evaluateForgetting(
   asked: EvaluateRequest,
   context: Context,

@@ -39,27 +39,27 @@ import { noticeTo, unreadableTask } from './notes.js';
 import type { Context } from './operation.js';
 import { RepliesFile } from './replies-file.js';
 
-/** What `eval --json` prints. */
+/** Result of `eval`. */
 export interface TaskEvaluation {
   readonly backend: BackendIdentity & { readonly sha256: string | null };
-  /** Null where a recording answers. */
+  /** Null for a recording. */
   readonly model: { readonly path: string; readonly sha256: string } | null;
   readonly adapter: { readonly path: string; readonly sha256: string } | null;
   readonly task: Pick<OpenTask, 'id' | 'version'>;
   readonly set: Pick<EvaluationSet, 'name' | 'origin' | 'perTier' | 'sha256'> & {
-    /** How many. */
+    /** Number of problems. */
     readonly problems: number;
   };
   readonly style: PromptStyle;
-  /** Of a reply, at most; absent of a recording. */
+  /** Max tokens of a reply; absent for a recording. */
   readonly maxTokens?: number;
   readonly fewShot: number;
   readonly constrained: boolean;
-  /** Of each problem; 1: greedy. */
+  /** Samples per problem; 1: greedy. */
   readonly samples: number;
-  /** Of greedy replies. */
+  /** Accuracy of greedy replies. */
   readonly accuracy?: Summary;
-  /** Of samples, here and below. */
+  /** Sampling temperature; this and the following members are for samples only. */
   readonly temperature?: number;
   readonly seed?: string;
   readonly passAtK?: PassAtKEvaluation['passAtK'];
@@ -73,15 +73,15 @@ export interface TaskEvaluation {
   readonly failures: Failures;
   readonly trivialPolicies: Readonly<Record<string, Summary>>;
   readonly policyNotes: OpenTask['policyNotes'];
-  /** Null where who answers does not count. */
+  /** Null if the back end does not count tokens. */
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
   readonly seconds: number;
-  /** What a person may want to change. */
+  /** Advice for the user. */
   readonly advice: readonly string[];
 }
 
-/** How each question is asked: as it is stated, else as a run of the model asks. */
+/** Prompt settings: the stated ones, otherwise those of a run of the model. */
 interface Asking {
   readonly style: PromptStyle;
   readonly maxTokens: number;
@@ -108,7 +108,7 @@ export async function evaluateTask(
   const named = await findModel(asked);
   await using task = await openTask(asked.task, openedWith(asked));
   if (asked.constrained && task.answerGrammar === null)
-    throw new IsoproError('INVALID_ARGUMENT', `constrained: ${task.id} has no grammar of answers`);
+    throw new IsoproError('INVALID_ARGUMENT', `constrained: ${task.id} has no answer grammar`);
   const set = await evaluationSet(task, asked.set, asked.perTier ?? SET_SIZE[asked.set]);
   const note = noticeTo(context.tell);
   shortTiers(task, set).forEach(note);
@@ -180,10 +180,7 @@ const openedWith = (asked: EvaluateRequest): OpenTaskOptions =>
   );
 
 const told = ({ tell }: Context, done: number, total: number, note = ''): void =>
-  tell({
-    type: 'progress',
-    data: { stage: 'evaluating', done, total, unit: 'answers', note },
-  });
+  tell({ type: 'progress', data: { stage: 'evaluating', done, total, unit: 'answers', note } });
 
 interface Evaluated {
   readonly task: OpenTask;
@@ -224,7 +221,7 @@ async function measure(
   return { greedy: null, sampled };
 }
 
-/** What was measured. */
+/** Description of the measurement. */
 async function describedAs(
   { task, set, answering: { backend, adapter, model } }: Omit<Evaluated, 'file'>,
   { fewShot, constrained, samples }: EvaluateRequest,
@@ -261,7 +258,7 @@ const figuresOfSamples = ({
   ...given({ measures }),
 });
 
-/** Whether most replies fail of their form, where a model gave them. */
+/** Checks whether most replies fail because of their form. */
 function isUnread(failures: Failures): boolean {
   const cause = commonestFailure(failures)?.kind;
   return (
@@ -284,7 +281,7 @@ function beaten(
   return mean === null || mean < accuracy.mean
     ? []
     : [
-        `A program without a model (${name}) solves ${percent(mean)}, and these replies ${percent(accuracy.mean)}.`,
+        `A program without a model (${name}) solves ${percent(mean)}, and these replies solve ${percent(accuracy.mean)}.`,
       ];
 }
 
@@ -300,6 +297,6 @@ function undecidedPolicies(
   if (lost.length === 0) return [];
   const names = lost.map(([policy]) => policy).join(', ');
   return [
-    `The verifier decided no answer of ${names}: ${label(lost[0]![1][0]!.reason ?? 'it gave no reason', 300)}. \`tasks check\` tries it.`,
+    `The verifier could not decide any answer of ${names}: ${label(lost[0]![1][0]!.reason ?? 'it gave no reason', 300)}. \`tasks check\` tests the verifier.`,
   ];
 }

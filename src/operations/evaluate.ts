@@ -1,4 +1,4 @@
-/** How well a model does what it is held to: a task's problems, or what it knew before. */
+/** Evaluation of a model on a task, or of what it forgot. */
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { evaluateForgetting, type ForgettingEvaluation } from './evaluate-forgetting.js';
 import { contradictions, evaluateSettings, type EvaluateSettings } from './evaluate-settings.js';
@@ -11,13 +11,13 @@ export type Evaluation = TaskEvaluation | ForgettingEvaluation;
 
 export const evaluate = operation({
   id: 'eval',
-  title: "Accuracy of a model, with or without an adapter, on a task's held-out problems",
+  title: "Evaluate a model, with or without an adapter, on a task's held-out problems",
   settings: evaluateSettings,
   contradictions,
   run: (asked, context): Promise<Evaluation> =>
     asked.forgetting ? evaluateForgetting(asked, context) : evaluateTask(asked, context),
   job: {
-    title: "Accuracy of a model on a task's held-out problems",
+    title: "Evaluate a model on a task's held-out problems",
     resolve: (stated, names) => resolvedNames(evaluateSettings, withTask(stated), names),
     memoryBytes: async ({ model = EMBEDDED_MODEL, contextTokens, check }) =>
       (await memoryOf(model, contextTokens ?? contextOf(model))) + (await memoryOfGrader(check)),
@@ -32,7 +32,7 @@ export const evaluate = operation({
 const withTask = (stated: EvaluateSettings): EvaluateSettings =>
   stated.forgetting === true ? stated : { ...stated, task: stated.task ?? 'scheduling' };
 
-/** As a program calls it: what is returned follows from what is measured. */
+/** Overloads for programs: the result type follows from `forgetting`. */
 interface Evaluate {
   (
     settings: EvaluateSettings & { readonly forgetting: true },

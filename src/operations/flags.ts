@@ -5,6 +5,7 @@
 import type { Options, PositionalOptions } from 'yargs';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { given as stated } from '../given.js';
 import type { NameKind } from '../setting-meta.js';
 
 /** JSON Schema of a setting, as far as flags, page and manual read it. */
@@ -28,9 +29,9 @@ export interface Field {
 
 /** One setting on the command line. */
 export interface Flag {
-  /** As it is typed, without the dashes: `max-tokens`. */
+  /** Name on the command line, without dashes: `max-tokens`. */
   readonly name: string;
-  /** Where the setting is: `sampling.maxTokens`, or `maxTokens`. */
+  /** Path of the setting: `sampling.maxTokens`, or `maxTokens`. */
   readonly path: string;
   /** The part of the settings that it is in; null: none. */
   readonly part: string | null;
@@ -38,11 +39,11 @@ export interface Flag {
   readonly isRequired: boolean;
 }
 
-/** Where flags stand in the help, by path or by part; a path may have a flag of another name. */
+/** Order of flags in the help, by path or part; a path may have another flag name. */
 export type FlagOrder = readonly (string | readonly [path: string, flag: string])[];
 
 export interface FlagOptions {
-  /** What is not here comes last, in the order of the schema. */
+  /** Order in the help; other flags follow in schema order. */
   readonly order?: FlagOrder;
   /** Headings of the help, by part of the settings; a setting's own `group` comes first. */
   readonly groups?: Readonly<Record<string, string>>;
@@ -66,7 +67,7 @@ export const fieldOf = (schema: z.ZodType): Field =>
   z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Field;
 
 export class Flags {
-  /** In the order of the help. */
+  /** Flags in the order of the help. */
   readonly all: readonly Flag[];
   readonly #groups: Readonly<Record<string, string>>;
   readonly #groupWithoutPart: string | undefined;
@@ -85,8 +86,8 @@ export class Flags {
   }
 
   /**
-   * For yargs, by name. They have no defaults of yargs' own, so that what is stated can be told
-   * from what is not.
+   * Returns options for yargs by name, without defaults, so that stated values can be told from
+   * missing ones.
    * @param otherDefaults further text behind a flag's default
    */
   options(
@@ -109,7 +110,7 @@ export class Flags {
           name,
           {
             ...typeOf(field),
-            ...(isRequired ? { demandOption: true } : {}),
+            ...(isRequired && { demandOption: true }),
             describe: field.description ?? '',
           } as PositionalOptions,
         ]),
@@ -122,20 +123,21 @@ export class Flags {
     const isOff = field.type === 'boolean' && value === false && otherDefaults === '';
     const text = defaultText ?? (value === undefined || isOff ? undefined : shownValue(value));
     const own = field.flag === undefined ? [] : [kebab(field.flag)];
-    const aliases = [...namesOf(field), ...own].map(kebab).filter((alias) => alias !== name);
+    const aliases = [...(field.aliases ?? []), ...own].map(kebab).filter((alias) => alias !== name);
     return {
       ...typeOf(field),
-      ...(field.type === 'boolean' ? {} : { requiresArg: true }),
-      ...(aliases.length === 0 ? {} : { alias: aliases }),
-      ...(isRequired ? { demandOption: true } : {}),
-      ...(text === undefined ? {} : { defaultDescription: `${text}${otherDefaults}` }),
-      ...(heading === undefined ? {} : { group: heading }),
+      ...(field.type !== 'boolean' && { requiresArg: true }),
+      ...(aliases.length > 0 && { alias: aliases }),
+      ...(isRequired && { demandOption: true }),
+      ...(text !== undefined && { defaultDescription: `${text}${otherDefaults}` }),
+      ...stated({ group: heading }),
       describe: description,
     };
   }
 
   /**
-   * What flags and a file state, flags first; what is not stated is absent.
+   * Reads the settings that flags and a file state; flags take precedence, and missing ones are
+   * absent.
    * @param argv as yargs gives it
    * @throws IsoproError INVALID_ARGUMENT naming the setting
    */
@@ -211,8 +213,6 @@ export class Flags {
   }
 }
 
-const namesOf = ({ aliases = [] }: Field): readonly string[] => aliases;
-
 function typeOf({
   type,
   enum: own,
@@ -222,12 +222,13 @@ function typeOf({
   const choices = own ?? items?.enum;
   return {
     type: of === 'boolean' ? 'boolean' : of === 'number' || of === 'integer' ? 'number' : 'string',
-    ...(type === 'array' ? { array: true } : {}),
-    ...(choices === undefined ? {} : { choices }),
+    ...(type === 'array' && { array: true }),
+    ...stated({ choices }),
     // A list may be typed with commas: no choice has one.
-    ...(choices !== undefined && type === 'array'
-      ? { coerce: (words: readonly unknown[]) => words.flatMap((word) => String(word).split(',')) }
-      : {}),
+    ...(choices !== undefined &&
+      type === 'array' && {
+        coerce: (words: readonly unknown[]) => words.flatMap((word) => String(word).split(',')),
+      }),
   };
 }
 

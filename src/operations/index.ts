@@ -1,4 +1,4 @@
-/** Every operation. */
+/** List of all operations. */
 import { ablate } from './ablate.js';
 import { evaluate } from './evaluate.js';
 import { promote } from './gates/promote.js';

@@ -1,4 +1,4 @@
-/** What a finished run claims, derived again from its folder. */
+/** Verification of a finished run from its folder. */
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -26,7 +26,7 @@ import { operation } from './operation.js';
 
 export type { JudgeReport } from '../judge/judge.js';
 
-/** Of a run: the report, and the file of its trace; null where its folder cannot be written. */
+/** Report of a run with the file of its trace; null if the folder is not writable. */
 export type Judgement =
   | (JudgeReport & { readonly trace: string | null })
   | TruthJudgement
@@ -36,7 +36,7 @@ const settings = z.strictObject({
   run: z
     .string()
     .min(1)
-    .describe('run folder, or the beginning of a run id in ./runs')
+    .describe('run folder, or the start of a run id in ./runs')
     .meta({ positional: true, names: 'run' }),
   model: z
     .string()
@@ -53,51 +53,47 @@ const settings = z.strictObject({
   head: z
     .array(z.string().min(1))
     .optional()
-    .describe('file with a signed head that was kept elsewhere')
+    .describe('file with a signed head that was stored elsewhere')
     .meta({ local: true }),
   task: z
     .string()
     .min(1)
     .optional()
     .describe(
-      "your copy of the run's task, where that is a file; without it neither rollouts nor accuracy are judged",
+      "your copy of the run's task, if it is a file; without it, rollouts and accuracy are not judged",
     )
     .meta({ names: 'task' }),
   check: z
     .string()
     .min(1)
     .optional()
-    .describe(
-      `your copy of the run's check, where the task is data and its check a file or program: ${CHECK_HELP}`,
-    )
+    .describe(`your copy of the run's check, if it is a file or program: ${CHECK_HELP}`)
     .meta({ names: 'check' }),
   target: z.number().gt(0).max(1).default(DEFAULT_TARGET).describe('accuracy that scores 1'),
   heldOut: z
     .enum(['both', 'after', 'none'])
     .default('both')
-    .describe('which test accuracies are measured again'),
+    .describe('test accuracies to measure again'),
   fresh: z
     .int()
     .min(0)
     .max(MOST_FRESH)
     .default(FRESH_PER_TIER)
-    .describe(
-      "fresh problems of each tier for the accuracy score, drawn with the final head's nonce",
-    ),
+    .describe("fresh problems per tier for the accuracy score, drawn with the final head's nonce"),
   verifierThreads,
-  registry: REGISTRY.describe('of what `truth guards` made: registry of its gate'),
+  registry: REGISTRY.describe('registry of the gate, for results of `truth guards`'),
   trace: z
     .string()
     .min(1)
     .optional()
-    .describe('where the trace is written; default: judge-trace.json in the folder')
+    .describe('file for the trace; default: judge-trace.json in the folder')
     .meta({ local: true }),
 });
 
 export const judge = operation({
   id: 'judge',
   title:
-    'Re-derive a finished run from its folder and the base model: integrity, rules, adapter, accuracy',
+    'Verify a finished run from its folder and the base model: integrity, rules, adapter, accuracy',
   settings,
   async run({ run, key, head, registry, trace, ...asked }, { signal, tell }): Promise<Judgement> {
     if (trace !== undefined) requireTarget(trace);
@@ -106,9 +102,7 @@ export const judge = operation({
       [isTruthRun, isBeliefGuards, isRunFolder].some((is) => is(found)) ||
       existsSync(runPaths(found).log);
     const folder = isRun ? found : findRun(run); // which says that there is none
-    const trust = {
-      ...given({ keyFile: key, headFiles: head }),
-    };
+    const trust = { ...given({ keyFile: key, headFiles: head }) };
     if (isTruthRun(folder) || isBeliefGuards(folder)) {
       refuseKeyInside(folder, key);
       const request = { folder, ...trust, signal };
@@ -143,13 +137,13 @@ export const judge = operation({
       onStep: ({ name }) => begin(STEPS.findIndex((each) => each.name === name) + 1),
       onProgress: ({ done, total }) => answered(done, total),
       onFresh: told('fresh problems', 'answers'),
-      onForgetting: told('what was forgotten', 'texts'),
+      onForgetting: told('forgetting', 'texts'),
     });
     return { ...report, trace: await writeJudgeTrace(report, trace) };
   },
   job: {
     button: 'Judge',
-    title: 'Derive a finished run again from its folder',
+    title: 'Verify a finished run from its folder',
     memoryBytes: async ({ model = EMBEDDED_MODEL, check }) =>
       (await memoryOf(model, contextOf(model))) + (await memoryOfGrader(check)),
   },

@@ -26,7 +26,7 @@ const text = z.string().min(1).max(10_000);
 export const modelName = z
   .string()
   .min(1)
-  .describe('path of a GGUF file, an alias, or an hf: URI')
+  .describe('GGUF file, alias, or hf: URI')
   .meta({ names: 'model' });
 export const embeddedByDefault = modelName.default(EMBEDDED_MODEL);
 
@@ -35,7 +35,7 @@ export const adapterName = z
   .string()
   .min(1)
   .describe(
-    'LoRA adapter in GGUF, a run (folder or beginning of its id), or a name in the registry',
+    'LoRA adapter: a GGUF file, a run (folder or start of its id), or a name in the registry',
   )
   .meta({ names: 'adapter' });
 
@@ -50,7 +50,7 @@ export const taskMembers = {
     .string()
     .regex(/^[A-Za-z][\w-]{0,30}$/, 'expected a name such as answer')
     .optional()
-    .describe('of data: the answer is what is between <tag> and </tag>'),
+    .describe('for data: the answer is the text between <tag> and </tag>'),
   verifySeconds: z.number().gt(0).max(3600).optional().describe(VERIFY_SECONDS_HELP),
   system: text.optional().describe(SYSTEM_HELP),
   examples: count(64).optional().describe(EXAMPLES_HELP),
@@ -58,7 +58,7 @@ export const taskMembers = {
   judgeTruncated: z.boolean().optional().describe(TRUNCATED_HELP),
 } as const;
 
-export const threads = count(1024, 0).describe('0: the physical cores');
+export const threads = count(1024, 0).describe('threads; 0: the physical cores');
 export const matmul = z.enum(MATMULS).describe(MATMUL_HELP);
 
 /** A file or folder that is written: a job has a place of its own. */
@@ -75,6 +75,6 @@ export const REGISTRY = z
 export const verifierThreads = count(1024)
   .optional()
   .describe(
-    'threads that judge replies at once, for a slow verifier; the result is the same with any number',
+    'threads that judge replies in parallel, for a slow verifier; results do not depend on it',
   )
   .meta({ defaultText: '1' });

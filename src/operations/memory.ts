@@ -1,6 +1,6 @@
 /**
- * What a job takes, before it is begun: weights, keys and values, and what training is given. It is
- * an upper bound of what the settings allow, for admission; --dry-run measures.
+ * Memory of a job as an upper bound for admission: weights, keys and values, and training memory.
+ * --dry-run measures it.
  */
 import { inspectModel } from '../engine/inspect.js';
 import { estimateMemory } from '../engine/memory-estimate.js';
@@ -13,14 +13,13 @@ import { resolveSettings } from '../training/settings.js';
 
 /** Node, the addon, buffers of a batch. */
 export const PROCESS_BYTES = 200 * 2 ** 20;
-/** What the trainer allots itself where nobody says: `Trainer` of the engine. */
+/** Default memory of the engine's `Trainer`. */
 export const TRAINER_BYTES = 600 * 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 const LEAST_CONTEXT = 4096;
 
 /**
- * Of a model that scores replies, which is loaded beside the one that gives them; 0 of other
- * checks.
+ * Memory of a grader model, which is loaded next to the model that replies; 0 for other checks.
  * @param check as --check takes it
  */
 export async function memoryOfGrader(check: string | undefined): Promise<number> {
@@ -29,7 +28,7 @@ export async function memoryOfGrader(check: string | undefined): Promise<number>
   return (await memoryOf(model, GRADER_CONTEXT)) - PROCESS_BYTES;
 }
 
-/** As `eval` and `judge` load a model. */
+/** Context of a model as `eval` and `judge` load it. */
 export const contextOf = (model: string): number | undefined =>
   resolveSettings({ model: { name: model } }).model.contextTokens;
 

@@ -5,7 +5,7 @@ import { modelOfRecord } from '../engine/model-files.js';
 import { baseNameOf, namedBaseSha256, type NamedAdapter } from '../lookup/adapter-reference.js';
 import { WrongSettings } from './wrong-settings.js';
 
-/** Where no model could be guessed, of `generate`, `eval` and `chat`. */
+/** Message of `generate`, `eval` and `chat` if no model can be inferred. */
 export const GIVE_A_MODEL = 'Give --model, or a run or a name in the registry as --adapter.';
 
 /** The model of the adapter's run or record, if it is here. @throws IsoproError MODEL_NOT_FOUND */

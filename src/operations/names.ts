@@ -1,7 +1,7 @@
 /**
- * What the settings of a job may name: what was allowed when the server was started, and nothing
- * else. A name stands for a file or a program of the server's, so that no path, no address and no
- * program is ever taken from a request.
+ * Names that the settings of a job may use: those allowed when the server was started. A name
+ * stands for a file or a program of the server, so no path, address or program is ever taken from a
+ * request.
  */
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -10,40 +10,43 @@ import { needsNoFile } from '../tasks/data/check.js';
 import { isTruthRun } from '../truth-seeking/run/folder.js';
 import { readGrader } from '../tasks/data/named-check.js';
 import { BUILT_IN_IDS, isBuiltIn } from '../tasks/registry.js';
-import { NotAllowed } from './not-allowed.js';
+import { NotAllowed, type NotAllowedKind } from './not-allowed.js';
 
 export interface AllowedNames {
-  /** What jobs are about that name no model. */
+  /** Model of jobs that name none. */
   readonly model: string;
-  /** By name, as --model takes it. */
+  /** Models by name, in any form of --model. */
   readonly models: ReadonlyMap<string, string>;
-  /** Beside those that ship: by name, as --task takes it. */
+  /** Tasks by name in addition to the built-in ones, in any form of --task. */
   readonly tasks: ReadonlyMap<string, string>;
-  /** By name, their files. */
+  /** Files of adapters by name. */
   readonly adapters: ReadonlyMap<string, string>;
   /** Folder of the registry that is served; undefined: none. */
   readonly registry?: string | undefined;
-  /** Where what is made lies. */
+  /** Folder of results. */
   readonly runs: string;
 }
 
-/** Of one caller. */
+/** Names that belong to one caller. */
 export interface CallersNames {
   /** Its own ended jobs that made an adapter, and the adapter's file. */
   adapterOf(name: string): string | null;
-  /** Whether it may read a run folder of that name. */
+  /** Checks whether the caller may read this run folder. */
   mayRead(run: string): boolean;
-  /** Whether its key may do everything. */
+  /** True for a key with full access. */
   readonly isAdmin: boolean;
   /** Its own uploads: the path. */
   fileOf(id: string): string | null;
 }
 
-/** Of an upload that is read here, by the thread that answers. */
+/** Max bytes of an uploaded grader, which is read on the request thread. */
 const LARGEST_GRADER = 2 ** 20;
 
 const some = (names: Iterable<string>): string => [...names].slice(0, 30).join(', ') || 'none';
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 100));
+const refuse = (kind: NotAllowedKind, param: string, message: string): never => {
+  throw new NotAllowed(`${kind}_not_allowed`, param, message);
+};
 
 export class Names {
   readonly allowed: AllowedNames;
@@ -62,10 +65,10 @@ export class Names {
   model(name: string, param: string): string {
     const found = this.allowed.models.get(name);
     if (found !== undefined) return found;
-    throw new NotAllowed(
-      'model_not_allowed',
+    return refuse(
+      'model',
       param,
-      `${quoted(name)} is no model of this server: ${some(this.allowed.models.keys())}; start it with --allow-model`,
+      `${quoted(name)} is not a model of this server (${some(this.allowed.models.keys())}); start the server with --allow-model to add it`,
     );
   }
 
@@ -74,10 +77,10 @@ export class Names {
     if (isBuiltIn(name)) return name;
     const found = this.allowed.tasks.get(name) ?? this.#callers.fileOf(name);
     if (found !== null) return found;
-    throw new NotAllowed(
-      'task_not_allowed',
+    return refuse(
+      'task',
       param,
-      `${quoted(name)} is no task of this server: ${some(this.tasks())}, or the id of a file of rows; start it with --allow-task`,
+      `${quoted(name)} is neither a task of this server (${some(this.tasks())}) nor the id of an uploaded file of rows; start the server with --allow-task to add it`,
     );
   }
 
@@ -95,26 +98,26 @@ export class Names {
       ? this.#callers.fileOf(name.slice('model:'.length))
       : null;
     if (grader !== null && statSync(grader).size > LARGEST_GRADER)
-      throw new NotAllowed(
-        'check_not_allowed',
+      return refuse(
+        'check',
         param,
         `${quoted(name)}: a grader has at most ${LARGEST_GRADER} bytes`,
       );
     if (grader !== null)
       return `model:${grader}@${this.model(readGrader(grader).grader.model, param)}`;
     const what =
-      'of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)';
-    throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: ${what}`);
+      'requests can only use checks that run no program and read no file except an upload (json:ID, model:ID)';
+    return refuse('check', param, `${quoted(name)}: ${what}`);
   }
 
   /** @throws NotAllowed */
   adapter(name: string, param: string): string {
     const found = this.allowed.adapters.get(name) ?? this.#callers.adapterOf(name);
     if (found !== null) return found;
-    throw new NotAllowed(
-      'adapter_not_allowed',
+    return refuse(
+      'adapter',
       param,
-      `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this key that made one`,
+      `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this key that produced one`,
     );
   }
 
@@ -137,10 +140,10 @@ export class Names {
     const isLinked = (): boolean => folders.some((folder) => lstatSync(folder).isSymbolicLink());
     if (isName && this.#callers.mayRead(name) && isOne(folders.at(-1)!) && !isLinked())
       return realpathSync(folders.at(-1)!);
-    throw new NotAllowed(
-      'run_not_allowed',
+    return refuse(
+      'run',
       param,
-      `${quoted(name)} is no ${what} of this key in the folder of this server`,
+      `${quoted(name)} is not a ${what} of this key in the runs folder of this server`,
     );
   }
 
@@ -148,21 +151,13 @@ export class Names {
   file(id: string, param: string): string {
     const found = this.#callers.fileOf(id);
     if (found !== null) return found;
-    throw new NotAllowed(
-      'file_not_allowed',
-      param,
-      `${quoted(id)} is no file that this key has uploaded`,
-    );
+    return refuse('file', param, `${quoted(id)} is not a file that was uploaded with this key`);
   }
 
   /** The folder. @throws NotAllowed */
   registry(param: string): string {
     if (this.allowed.registry !== undefined) return this.allowed.registry;
-    throw new NotAllowed(
-      'registry_not_allowed',
-      param,
-      'this server has no registry; start it with --registry',
-    );
+    return refuse('registry', param, 'this server has no registry; start it with --registry');
   }
 
   tasks(): string[] {

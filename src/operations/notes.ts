@@ -1,4 +1,4 @@
-/** What a person should know before a model is asked. */
+/** Notes for the user before a model is used. */
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { label } from '../text/hostile-text.js';
@@ -12,13 +12,13 @@ import type { Context } from './operation.js';
  */
 export const unreadableTask = (model: string, task: string): string | null =>
   model === EMBEDDED_MODEL && (isDataFile(task) || /\.[cm]?[jt]s$|^python:/.test(task))
-    ? `${EMBEDDED_MODEL} knows the prompt of scheduling and no language, and cannot answer ` +
-      `${isDataFile(task) ? 'rows of data' : 'other tasks'}: name a model with --model, such as smollm2-135m or the path of a GGUF file.`
+    ? `${EMBEDDED_MODEL} only knows the task scheduling and no language, so it cannot answer ` +
+      `${isDataFile(task) ? 'rows of data' : 'other tasks'}: name another model with --model, such as smollm2-135m or the path of a GGUF file.`
     : null;
 
 /**
- * Not refused: one adapter is used with several quantisations of its model. The model's file is
- * read only where a base is named.
+ * Warning that an adapter was trained on another file. It is not an error, since an adapter may be
+ * used with several quantisations of its model. The model's file is read only if the base is known.
  */
 export async function otherBase(
   found: NamedAdapter,
@@ -27,10 +27,10 @@ export async function otherBase(
   const base = await namedBaseSha256(found);
   if (base === undefined || base === (await model.hash())) return null;
   const [adapter, other] = [found.file, model.path].map((file) => path.basename(file));
-  return `${adapter} was trained on another file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`;
+  return `${adapter} was trained on a different model file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`;
 }
 
-/** Of a file that the engine reads by a guess, or reads otherwise than it was meant. */
+/** Warnings of llama.cpp about a model file. */
 export const warningsOf = ({
   path: file,
   info,

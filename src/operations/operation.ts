@@ -1,7 +1,7 @@
 /**
- * What a user can ask for is one object: its settings, what it does with them, what it tells on the
- * way, what it returns. The command line, a job, the page, the library and the manual read that
- * object, and none of them knows more.
+ * Operations: each thing that a user can request is one object with its settings, its work, its
+ * progress events and its result. The command line, jobs, the page, the library and the manual all
+ * read that object.
  */
 import type { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
@@ -11,7 +11,7 @@ import { withoutAliases } from './aliases.js';
 import { Flags, type FlagOptions } from './flags.js';
 import type { Names } from './names.js';
 
-/** What is told of work on its way. */
+/** Types of progress events. */
 export const TOLD_TYPES = ['begin', 'progress', 'iteration', 'rule', 'step', 'notice'] as const;
 
 export interface Told {
@@ -20,64 +20,64 @@ export interface Told {
 }
 
 export interface Context {
-  /** Ends the operation; what it has kept by then is complete. */
+  /** Cancels the operation; what it saved by then is complete. */
   readonly signal: AbortSignal;
   readonly tell: (told: Told) => void;
-  /** Asks a person and waits for the answer; absent: nobody is there. */
+  /** Asks a person and waits for the answer; absent if there is no one to ask. */
   readonly ask?: (messages: readonly ChatMessage[], signal?: AbortSignal) => Promise<string>;
 }
 
-/** `setting: what is wrong`, found while an operation works: the command line names its flag. */
+/** Error `setting: problem` found while an operation works; the command line names the flag. */
 export class WrongSetting extends IsoproError {
   constructor(message: string) {
     super('INVALID_ARGUMENT', message);
   }
 }
 
-/** Where a job works. */
+/** Working place of a job. */
 export interface Place {
   readonly names: Names;
-  /** Of the job. */
+  /** Id of the job. */
   readonly id: string;
-  /** Files of the job that are no run: a folder of its own. */
+  /** Folder for files of the job other than runs. */
   readonly folder: string;
 }
 
-/** How an operation is a job of a server (jobs/kinds). */
+/** Properties of an operation as a job of a server (jobs/kinds). */
 export interface JobOf<Input> {
-  /** Its kind in requests and in the rows of a queue; default: the operation's id. */
+  /** Kind in requests and in queue rows; default: the id of the operation. */
   readonly kind?: string;
-  /** Its name on a button of the page. */
+  /** Label of its button on the page. */
   readonly button?: string;
-  /** Its title, where it is not the operation's. */
+  /** Title, if it differs from that of the operation. */
   readonly title?: string;
-  /** Whether only a key that may do everything may ask for it. */
+  /** Whether it requires a key with full access. */
   readonly isForAdmin?: boolean;
-  /** What a request may state, where it is less than the settings allow. */
+  /** Settings that a request may state, if fewer than all. */
   readonly stated?: z.ZodType;
-  /** As the operation's own, before any name is looked up: of what a request states. */
+  /** Contradictions in a request, found before any name is resolved. */
   contradictions?(stated: Input): readonly string[];
-  /** Settings in a form of an earlier version become those of today. */
+  /** Converts settings of an earlier version to the current form. */
   earlier?(given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>;
   /**
-   * What a request states, with the things in place of the names of this server; default: every
-   * setting by its `names`, and the served model where none is named.
+   * Replaces names of this server in a request by what they stand for. Default: every setting by
+   * its `names`, and the served model if none is named.
    * @throws NotAllowed; IsoproError INVALID_ARGUMENT
    */
   resolve?(stated: Input, names: Names): Input;
-  /** Local settings of a job, which follow from its place. */
+  /** Local settings of a job, derived from its place. */
   local?(place: Place, stated: Input): Partial<Input>;
-  /** Settings that a job has besides when it starts again, by what lies on the disk. */
+  /** Additional settings of a job that restarts, by the state on disk. */
   again?(place: Place): Partial<Input>;
-  /** Settings with which the operation tries the work for some seconds; absent: it cannot. */
+  /** Settings that make the operation a short trial; absent if it has none. */
   readonly measure?: Partial<Input>;
-  /** What a job takes, at most. @param settings as `resolve` gives them */
+  /** Upper bound of the memory of a job in bytes. @param settings as `resolve` returns them */
   memoryBytes(settings: Input): Promise<number>;
-  /** All settings for whoever asks, with what follows from defaults; default: those stated. */
+  /** Settings to show, including defaults; default: the stated ones. */
   shown?(stated: Input, resolved: Input, names: Names): Promise<unknown> | unknown;
-  /** Whether it makes a run folder of the job's name. */
+  /** Whether it creates a run folder named after the job. */
   readonly makesRun?: boolean;
-  /** The file of the adapter that it made; null: none. */
+  /** File of the adapter that it produced; null if there is none. */
   adapterOf?(result: unknown): string | null;
 }
 
@@ -86,18 +86,18 @@ export interface OperationDefinition<
   Result,
   Settings = z.output<Schema>,
 > {
-  /** The command, without the program: `truth train`. */
+  /** Command without the program name: `truth train`. */
   readonly id: string;
   readonly title: string;
-  /** Each member with a description and, where it has some, metadata (setting-meta.ts). */
+  /** Schema of the settings, with descriptions and metadata (setting-meta.ts). */
   readonly settings: Schema;
   readonly flags?: FlagOptions;
   /**
-   * How settings are read, where it is not by the schema alone: defaults that depend on others.
+   * Reads settings if the schema alone cannot, such as defaults that depend on other settings.
    * @throws IsoproError INVALID_ARGUMENT
    */
   read?(given: z.input<Schema>): Settings;
-  /** What the schema cannot say of one member alone: `member: what is wrong`. */
+  /** Contradictions between members, as `member: problem`. */
   contradictions?(settings: NoInfer<Settings>): readonly string[];
   run(settings: Settings, context: Context): Promise<Result>;
   readonly job?: JobOf<z.input<Schema>>;
@@ -114,11 +114,11 @@ export interface Operation<
   > {
   readonly flags: Flags;
   /**
-   * Checks settings as a caller writes them, earlier names too.
-   * @throws IsoproError INVALID_ARGUMENT naming each setting that is wrong
+   * Checks settings as a caller writes them, including earlier names.
+   * @throws IsoproError INVALID_ARGUMENT naming each wrong setting
    */
   read(given: unknown): Settings;
-  /** @throws as `read`, and as the operation says */
+  /** Runs the operation. @throws as `read`, and as the operation documents */
   run(given: Input, context?: Partial<Context>): Promise<Result>;
 }
 
@@ -126,7 +126,7 @@ export function operation<Schema extends z.ZodObject, Result, Settings = z.outpu
   definition: OperationDefinition<Schema, Result, Settings>,
 ): Operation<Schema, Result, Settings> {
   const { settings: schema, contradictions = () => [] } = definition;
-  // Of a command that is not asked for, nothing is made: schemas are large.
+  // made on demand: schemas are large
   let made: Flags | undefined;
   const flags = (): Flags => (made ??= new Flags(schema, definition.flags));
   const read = (given: unknown): Settings => {

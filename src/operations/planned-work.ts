@@ -1,4 +1,4 @@
-/** What is known of a run's work before it begins, for whoever says how long it will take. */
+/** Work of a run as known beforehand, for time estimates. */
 import { MAX_USES } from '../algorithms/replay-buffer.js';
 import { given } from '../given.js';
 import { replaysRollouts, type RunSettings } from '../training/settings.js';
@@ -9,14 +9,12 @@ export interface PlannedWork {
   /** Problems of a tier. */
   readonly testSize: number;
   readonly devSize: number;
-  /** Of an iteration, and how many of them answer one prompt. */
+  /** Rollouts per iteration, and samples per prompt. */
   readonly rollouts: number;
   readonly samples?: number;
   /** Sequences that an iteration trains on, at most. */
   readonly trained?: number;
-  /**
-   * Where those are some of the rollouts: how often one is trained on at most, and which ones are.
-   */
+  /** Limits if the sequences come from rollouts: how often one is used, and which ones are. */
   readonly reuse?: { readonly uses: number; readonly passing: boolean; readonly earlier: boolean };
   /** Replies that are under way at once. */
   readonly together?: number;
@@ -35,20 +33,12 @@ export function plannedWork(settings: RunSettings): PlannedWork {
     samples: sampling.samples,
     together: model.maxSequences,
     // the classic buffer has as many as were accepted
-    ...(buffer.kind === 'classic'
-      ? {}
-      : {
-          trained: optimiser.stepsPerIteration * optimiser.batchSize,
-          ...(buffer.accept === 'references'
-            ? {}
-            : {
-                reuse: {
-                  uses: MAX_USES,
-                  passing: passingOnly,
-                  earlier: replays && buffer.accumulate,
-                },
-              }),
-        }),
+    ...(buffer.kind !== 'classic' && {
+      trained: optimiser.stepsPerIteration * optimiser.batchSize,
+      ...(buffer.accept !== 'references' && {
+        reuse: { uses: MAX_USES, passing: passingOnly, earlier: replays && buffer.accumulate },
+      }),
+    }),
     ...given({ forgetting: evaluation.forgetting }),
   };
 }

@@ -49,9 +49,7 @@ export async function publishRun(
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `the run in ${folder} ${result === null ? 'has not ended' : 'trained nothing'}`,
-      {
-        remedy: 'Publish a run that ended with an adapter.',
-      },
+      { remedy: 'Publish a run that ended with an adapter.' },
     );
   const { model, evaluation, settings, task } = start;
   const root = logRoot(folder);

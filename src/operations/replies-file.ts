@@ -1,5 +1,4 @@
 import { open, type FileHandle } from 'node:fs/promises';
-import type { Reply } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { failureOf, reasonOf } from '../tasks/failures.js';
@@ -36,7 +35,8 @@ export class RepliesFile implements AsyncDisposable {
       prompt: { messages },
       text: rollout.text,
       finish: rollout.finish,
-      ...countsOf(rollout),
+      promptTokens: rollout.promptTokens ?? rollout.promptIds?.length,
+      tokens: rollout.tokens ?? rollout.tokenIds?.length,
       ...judgement.verdict,
       failure: failureOf(reasonOf(judgement, rollout.finish)),
     };
@@ -63,14 +63,3 @@ const notWritten = (name: string, cause: unknown): IsoproError =>
   new IsoproError('WRITE_FAILED', `${name} could not be written: ${(cause as Error).message}`, {
     cause,
   });
-
-/** What is known of them. */
-const countsOf = ({
-  promptIds,
-  promptTokens = promptIds?.length,
-  tokenIds,
-  tokens = tokenIds?.length,
-}: Omit<Reply, 'finish'>) => ({
-  promptTokens,
-  tokens,
-});

@@ -1,4 +1,4 @@
-/** Who answers an evaluation: a model in this process, or a file of replies. */
+/** Sources of replies for an evaluation: a model in this process, or a file. */
 import type { Backend } from '../backends/backend.js';
 import { localBackend } from '../backends/local.js';
 import { recordedBackend } from '../backends/recorded.js';
@@ -40,9 +40,9 @@ export async function findModel({
 }
 
 /**
- * What a `run` of this model has where nobody says otherwise, for an evaluation to measure as it
- * does. The model is fetched where it is not there yet, since its size decides. @throws IsoproError
- * as resolveModel
+ * Default settings of a `run` of this model, so that an evaluation measures as a run does. The
+ * model is downloaded if necessary, since its size decides.
+ * @throws IsoproError as resolveModel
  */
 export async function runDefaults(
   model: string,
@@ -59,7 +59,7 @@ export async function runDefaults(
   );
 }
 
-/** How a model is loaded: as it is stated, else as a run loads it. Threads of 0: its own number. */
+/** Load options of a model: the stated ones, otherwise those of a run; 0 threads: the default. */
 export function loadingOf(
   { model }: Pick<RunSettings, 'model'>,
   stated: { readonly [name in keyof Loading]?: Loading[name] | undefined },
@@ -96,7 +96,7 @@ export interface Answering extends AsyncDisposable {
   readonly backend: Backend;
   /** Null: none. */
   readonly adapter: Adapter | null;
-  /** Null where none is here. */
+  /** Null for a recording. */
   readonly model: { readonly path: string; readonly sha256: string } | null;
 }
 

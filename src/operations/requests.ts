@@ -1,6 +1,6 @@
 /**
- * What a request may state of an operation: every setting but the local ones, and in place of each
- * file, address or program the name of one of the server's.
+ * Settings that a request may state: all but the local ones, with names of the server instead of
+ * files, addresses and programs.
  */
 import { z } from 'zod';
 import type { NameKind } from '../setting-meta.js';
@@ -9,7 +9,7 @@ import type { Names } from './names.js';
 
 const LONGEST_NAME = 403;
 
-/** What a name stands for, in the words of the schema that a page shows. */
+/** Meanings of names, as shown in the schema. */
 const MEANINGS: Readonly<Record<NameKind, string>> = {
   model: 'a model of this server',
   adapter: 'an adapter of this server, or the id of a job that made one',
@@ -19,7 +19,7 @@ const MEANINGS: Readonly<Record<NameKind, string>> = {
   run: 'a run folder of this server: the id of a job, or JOB/NAME of a run in it',
   truthRun: 'a truth run of this server, such as the id of a job',
   file: 'the id of an uploaded file',
-  domain: 'one of those that ship',
+  domain: 'one of the built-in domains',
   registry: 'the registry of this server',
 };
 

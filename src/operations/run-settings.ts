@@ -14,7 +14,7 @@ import { Flags, type FlagOptions } from './flags.js';
 import { memoryOf, memoryOfGrader } from './memory.js';
 import type { Names } from './names.js';
 
-/** In the order of the help; a part stands for all of its settings that are not named before. */
+/** Order of the help; a part includes all of its settings that are not listed before. */
 export const RUN_FLAGS: FlagOptions = {
   order: [
     ['model.name', 'model'],
@@ -104,13 +104,13 @@ export function resolvedRunNames(stated: RunSettingsInput, names: Names): RunSet
 }
 
 /**
- * With the profile of a model that is here; one that has to be fetched is taken for a large one
- * until it is.
+ * Resolves settings with the profile of a local model; a model that is not yet downloaded counts as
+ * a large one.
  */
 export const settingsBeforehand = async (given: RunSettingsInput): Promise<RunSettings> =>
   resolveSettings(await withProfile(given, AbortSignal.abort()).catch(() => given));
 
-/** What a run with these settings takes, at most. */
+/** Upper bound of the memory of a run with these settings, in bytes. */
 export const memoryOfRun = async ({ model, layers, check }: RunSettings): Promise<number> =>
   (await memoryOf(model.name, model.contextTokens, layers.trainerMemory + layers.boundaryMemory)) +
   (await memoryOfGrader(check));

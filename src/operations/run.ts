@@ -28,32 +28,32 @@ import {
 } from './run-settings.js';
 import { run as trackedRun } from './tracked-run.js';
 
-/** What a run has besides the settings that decide its result. */
+/** Settings of a run that do not affect its result. */
 const own = z.strictObject({
   mode: z
     .array(z.enum(MODES))
     .min(1)
     .default(['isopro'])
     .describe(
-      'isopro: the loop; the others answer the test problems without training; several or all: one table',
+      'isopro: the loop; other modes answer the test problems without training; several, or all: one table',
     ),
   dryRun: z
     .boolean()
     .default(false)
-    .describe('print the settings and what they would cost, train nothing')
+    .describe('print the settings and their estimated cost, without training')
     .meta({ local: true }),
   publish: z
     .boolean()
     .default(false)
-    .describe('put the adapter into the registry when the run has ended')
+    .describe('publish the adapter to the registry when the run ends')
     .meta({ admin: true }),
-  registry: REGISTRY.describe('folder of the registry of --publish'),
+  registry: REGISTRY.describe('registry folder for --publish'),
   verifierThreads,
   logTo: z
     .array(z.enum(TRACKER_NAMES))
     .default([])
     .describe(
-      'write the figures for these trackers too, as files in the run folder; the commands that show them are printed',
+      'also write metrics for these trackers, as files in the run folder; prints the commands that show them',
     )
     .meta({ defaultText: 'none' }),
   out: output
@@ -69,7 +69,7 @@ export interface LoopRequest extends Own {
   readonly stated: RunSettingsInput;
 }
 
-/** What a run ends with. */
+/** Result of a run. */
 export interface LoopResult extends RunResult {
   /** Iterations that an earlier process had done; null where this one did all. */
   readonly resumedAfter: number | null;
@@ -99,7 +99,7 @@ export function hooksOf(tell: Context['tell']): Required<
   };
 }
 
-/** Where an interrupted run continues; null where the run starts. */
+/** Notice where an interrupted run continues; null for a new run. */
 export function resumedNotice({
   folder,
   settings,
@@ -108,9 +108,9 @@ export function resumedNotice({
 }: Pick<BegunRun, 'folder' | 'settings' | 'resumedAfter' | 'resumedFrom'>): string | null {
   if (resumedFrom === null) return null;
   const from = {
-    prepared: 'the first evaluations are done, and iteration 1 begins',
+    prepared: 'the first evaluations are done, and iteration 1 starts',
     iteration: `iteration ${resumedAfter} of ${settings.iterations} is done`,
-    submitted: 'training and the last evaluations are done, and the log is to be signed',
+    submitted: 'training and the last evaluations are done, and the log remains to be signed',
   }[resumedFrom];
   return `continues the run in ${path.relative('.', folder) || '.'}: ${from}`;
 }
@@ -188,7 +188,7 @@ const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition
       if (request.publish && request.mode.join() !== 'isopro')
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          'publish: only the loop makes an adapter; leave out mode',
+          'publish: only the loop produces an adapter; leave out mode',
         );
       return { ...request, stated };
     },
@@ -198,11 +198,11 @@ const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition
 
 export const run = loopOperation({
   id: 'run',
-  title: 'Make a model better at a task by its own verified answers, and prove it',
+  title: 'Improve a model on a task with its own verified answers, and prove it',
   settings: z.strictObject({ ...runMembers, ...own.shape }),
   job: {
     button: 'Run',
-    title: 'Make a model better at a task by its own verified answers',
+    title: 'Improve a model on a task with its own verified answers',
     resolve: (stated, names) => resolvedRunNames(stated, names),
     local: ({ names, id }, { publish }) => ({
       ...(publish === true && { registry: names.registry('settings.publish') }),
@@ -228,7 +228,7 @@ const { algorithm, monitor, evaluation } = runMembers;
 export const selfImprove = loopOperation({
   id: 'self-improve',
   title:
-    'Sample in rounds, keep what passes and train again from the base model; the best round stays',
+    'Sample in rounds, keep passing replies and retrain from the base model; keeps the best round',
   preset: {
     algorithm: { fromBase: true },
     monitor: { policy: 'observe' },
@@ -246,7 +246,7 @@ export const selfImprove = loopOperation({
 /** The loop of `run`, with a teacher. */
 export const distill = loopOperation({
   id: distillation.id,
-  title: 'Distil a better model into this one, token by token, on replies of its own',
+  title: 'Distil a stronger model into this one, on its own samples',
   preset: { algorithm: { id: distillation.id } },
   settings: z.strictObject({
     ...runMembers,

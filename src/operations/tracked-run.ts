@@ -94,8 +94,8 @@ export async function run(
 }
 
 /**
- * Of a run that had ended before, one that is there stays: it may have been written by a later
- * version, or on purpose.
+ * Writes the report, unless the run had ended before and has one, which a later version may have
+ * written.
  */
 async function writeReportOf(folder: string, hasBegun: boolean): Promise<void> {
   if (!hasBegun && existsSync(runPaths(folder).report)) return;

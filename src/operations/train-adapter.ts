@@ -1,7 +1,4 @@
-/**
- * A LoRA adapter from rows in memory, in one call: what the operation `train` does with a file, for
- * programs.
- */
+/** Training of a LoRA adapter on rows in memory: the operation `train` for programs. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
@@ -14,102 +11,99 @@ import { IsoproError } from '../errors.js';
 import type { TrackerName } from '../trackers/trackers.js';
 import { withoutAliases } from './aliases.js';
 import { trained, type TrainStep } from './train/course.js';
-import { TrainFiles } from './train/files.js';
-import { begunWith, contradictionsOf, courseMembers } from './train/settings.js';
+import { TrainFiles, type SettingNames } from './train/files.js';
+import { begunWith, contradictionsOf, courseMembers, HELD } from './train/settings.js';
 import { train } from './train/train.js';
 
 export type { TrainStep } from './train/course.js';
 
 export interface TrainAdapterOptions {
   /**
-   * Rows in the forms that `train --data` reads: `{messages}`, `{prompt, completion}`, `{text}`,
+   * Rows in the forms of `train --data`: `{messages}`, `{prompt, completion}`, `{text}`,
    * `{instruction, input, output}` or `{conversations}`; for `dpo` pairs,
    * `{prompt, chosen, rejected}`.
    */
   readonly examples: readonly object[];
-  /**
-   * `sft` (default): the likelihood of the answers; `dpo`: of the preferred ones before the others.
-   */
+  /** `sft` (default): maximise the likelihood of answers; `dpo`: prefer the chosen answers. */
   readonly objective?: 'sft' | 'dpo';
-  /** dpo: how strongly the model is held to the base. Default 0.1. */
+  /** dpo: strength of the penalty for leaving the base model. Default 0.1. */
   readonly beta?: number;
-  /** sft: which answers of a conversation are learned. Default `last`. */
+  /** sft: answers of a conversation to learn. Default `last`. */
   readonly answers?: 'last' | 'all';
   /**
-   * Rows that are not trained on, or the share of the examples that is not: the loss on them is
-   * measured before the first step and on the way, and the adapter with the lowest is the one that
-   * is kept. Default: none.
+   * Validation rows, or the share of the examples to hold out for validation. Their loss is
+   * measured before the first step and during training, and the adapter with the lowest loss is
+   * kept. Default: none.
    */
   readonly validation?: readonly object[] | number;
-  /** Steps between two measurements. Default: a tenth of them. */
+  /** Steps between two validations. Default: a tenth of all steps. */
   readonly validateEvery?: number;
-  /** Measurements without a lower loss after which training ends; 0: never. Default 3. */
+  /** Validations without a lower loss after which training stops; 0: never. Default 3. */
   readonly patience?: number;
-  /** Path of the adapter, GGUF. */
+  /** Path of the adapter file, GGUF. */
   readonly out: string;
-  /** Whether a file that is there is replaced; by default it is refused. */
+  /** Whether to replace an existing file. Default false. */
   readonly overwrite?: boolean;
-  /** Default 8. */
+  /** LoRA rank. Default 8. */
   readonly rank?: number;
-  /** The adapter is scaled by alpha / rank. Default 16. */
+  /** LoRA alpha; the adapter is scaled by alpha / rank. Default 16. */
   readonly alpha?: number;
-  /** Train the top layers only; all by default. */
+  /** Number of top layers to train. Default: all layers. */
   readonly topLayers?: number;
-  /** After 3 % of the steps. Default 2e-4, for dpo 2e-5. */
+  /** Learning rate after 3 % warm-up. Default 2e-4, for dpo 2e-5. */
   readonly learningRate?: number;
-  /** Of the learning rate. Default `cosine`. */
+  /** Learning-rate schedule. Default `cosine`. */
   readonly schedule?: 'constant' | 'linear' | 'cosine';
-  /** Passes over the examples. Default 1. */
+  /** Epochs over the examples. Default 1. */
   readonly epochs?: number;
-  /** Examples a step. Default 8. */
+  /** Examples per step. Default 8. */
   readonly batchSize?: number;
   /**
-   * Leave out examples that repeat another: 1: the same answer to the same prompt; below 1, answers
-   * to one prompt that share this part of their runs of four characters too.
+   * Leave out duplicates. 1: the same answer to the same prompt; below 1: also answers to one
+   * prompt that share this part of their 4-character shingles.
    */
   readonly dedupe?: number;
-  /** Train on this share of the examples, by the `score` of their rows. Default 1. */
+  /** Share of the examples to train on, the best by the `score` of their rows. Default 1. */
   readonly elite?: number;
-  /** How much an example counts, by the `score` of its row. Default `uniform`. */
+  /** Weight of an example by the `score` of its row. Default `uniform`. */
   readonly weightByScore?: 'uniform' | 'linear' | 'softmax';
-  /** Tell the model of each example how good it is, by the `score` of its row. Default false. */
+  /** Whether to state the quality of each example in its prompt, by `score`. Default false. */
   readonly scoreConditioned?: boolean;
-  /** Longer examples are left out. Default 2048, and the model's context at most. */
+  /**
+   * Max tokens of an example; longer ones are left out. Default 2048, at most the model's context.
+   */
   readonly maxTokens?: number;
-  /** Of the adapter and of the order. Default 0. */
+  /** Seed of the adapter and the order of examples. Default 0. */
   readonly seed?: Seed;
   /**
-   * Steps between two savings of the state, which is written next to the adapter (`OUT.state`).
-   * Default: the state is not kept; where the training is resumed, 25.
+   * Steps between saves of the training state, which is written to `OUT.state`. Default: the state
+   * is not saved, or every 25 steps if the training is resumed.
    */
   readonly saveEvery?: number;
-  /** Whether the training continues from the state that `saveEvery` has kept. */
+  /** Whether to continue from the state that `saveEvery` saved. */
   readonly resume?: boolean;
-  /** Trackers that get the figures, as files in `OUT.trackers`. */
+  /** Trackers to write metrics for, as files in `OUT.trackers`. */
   readonly logTo?: readonly TrackerName[];
-  /** 0: the physical cores. */
+  /** Number of threads; 0: the physical cores. */
   readonly threads?: number;
   readonly signal?: AbortSignal;
-  /** After each step. */
+  /** Called after each step. */
   readonly onStep?: (step: TrainStep) => void;
 }
 
 export interface TrainedAdapter {
   readonly path: string;
-  /** Of the file, in hexadecimal. */
+  /** SHA-256 of the file, in hexadecimal. */
   readonly sha256: string;
   readonly steps: number;
   readonly examples: number;
   /** Examples that were left out because they were too long. */
   readonly tooLong: number;
-  /**
-   * What of the rows is not learned, or otherwise than it is written, in words; `train` prints
-   * these.
-   */
+  /** Notes on rows that are not learned, or are learned in another form. */
   readonly notes: readonly string[];
-  /** Of each step, those before an interruption too. */
+  /** Loss of each step, including those before an interruption. */
   readonly losses: readonly number[];
-  /** Null where no rows were kept apart. `best` is the step whose adapter was kept. */
+  /** Null without validation rows. `best` is the step whose adapter was kept. */
   readonly validation: { readonly losses: readonly ValidationLoss[]; readonly best: number } | null;
 }
 
@@ -127,19 +121,27 @@ const optionsSchema = z.strictObject({
   onStep: callback<(step: TrainStep) => void>().optional(),
 });
 
-/** How often the state of a training that is resumed is saved. */
+const OPTIONS: SettingNames = {
+  out: 'options.out',
+  data: 'options.examples',
+  resume: 'options.resume',
+  force: 'options.overwrite',
+  of: (flag) => `options.${HELD[flag as keyof typeof HELD]}`,
+};
+
+/** Steps between saves of a resumed training. */
 const SAVED_EVERY = 25;
 
 const rowsOf = (values: readonly object[], option: 'examples' | 'validation'): Row[] =>
   values.map((value, at) => ({ value, name: `options.${option}[${at}]` }));
 
 /**
- * Trains an adapter on answers, or on pairs of a preferred answer and another. The same settings
- * give the same file as `train` with `--validation 0`, or with `--validation-data` of the same
- * rows.
- * @param model of which it is an adapter; it goes on being usable
- * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or where `out` is there
- *   already, TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; then no adapter is written
+ * Trains an adapter on answers, or on pairs of a chosen and a rejected answer. The same settings
+ * produce the same file as the command `train` with `--validation 0`, or with `--validation-data`
+ * of the same rows.
+ * @param model base model of the adapter; it remains usable
+ * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or if `out` exists,
+ *   TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; no adapter is written then
  */
 export async function trainAdapter(
   model: Model,
@@ -156,10 +158,10 @@ export async function trainAdapter(
   if (problems.length > 0)
     throw new IsoproError('INVALID_ARGUMENT', `options.${problems.join('; options.')}`);
   if (!force && !resume && existsSync(out))
-    throw new IsoproError('INVALID_ARGUMENT', `options.out: ${out} is there already`, {
-      remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
+    throw new IsoproError('INVALID_ARGUMENT', `options.out: ${out} already exists`, {
+      remedy: 'Give another path, or set `overwrite: true` to replace the file.',
     });
-  const files = new TrainFiles(out, saveEvery !== undefined || resume);
+  const files = new TrainFiles(out, saveEvery !== undefined || resume, OPTIONS);
   files.check({ resume, force });
   const hash = files.areKept
     ? createHash('sha256').update(JSON.stringify(examples)).digest('hex')

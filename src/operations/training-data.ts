@@ -1,6 +1,6 @@
 /**
- * What a run's log has to train on: a row a rollout, as `train --data` reads them, each with the
- * record that it comes from.
+ * Training rows from the log of a run: one row per rollout in the form of `train --data`, each with
+ * its record.
  */
 import type { LogRecord } from '../log/read.js';
 import { iterationReport } from '../run-folder/evaluation-records.js';
@@ -18,7 +18,7 @@ export const VERDICTS_EXPORTED = ['pass', 'fail', 'all'] as const;
 
 export interface RowFilter {
   readonly verdict: (typeof VERDICTS_EXPORTED)[number];
-  /** At least this score; a pass without one counts 1, a failure 0. */
+  /** Lowest score; a pass without a score counts as 1, a failure as 0. */
   readonly minScore: number;
   /** Only these; undefined: all. */
   readonly tiers?: readonly string[] | undefined;
@@ -28,7 +28,7 @@ export interface RowFilter {
    * Only what the base model said, and no adapter: no run then learns from what it became itself.
    */
   readonly base: boolean;
-  /** Also rollouts of iterations whose adapter the gate took back. */
+  /** Whether to include rollouts of iterations that the gate rolled back. */
   readonly rolledBack: boolean;
 }
 
@@ -100,7 +100,7 @@ function leftOut(
   return filter.base && adapterId !== null ? 'adapter' : null;
 }
 
-/** What the model was asked with its last reply: the prompt, and the turns before. */
+/** Messages before the last reply: the prompt and the earlier turns. */
 async function asked(
   task: Pick<OpenTask, 'readProblem' | 'prompt'>,
   style: PromptStyle,
@@ -119,11 +119,11 @@ async function asked(
 
 export interface TrainingDataOptions {
   readonly runId: string;
-  /** As the run opened it. */
+  /** Task, opened as in the run. */
   readonly task: Pick<OpenTask, 'readProblem' | 'prompt'>;
   readonly style: PromptStyle;
   readonly filter: RowFilter;
-  /** Of `rolledBackIterations`. */
+  /** Result of `rolledBackIterations`. */
   readonly rolledBack: ReadonlySet<number>;
   readonly onLeftOut?: (why: LeftOut) => void;
 }

@@ -42,9 +42,9 @@ const checkpointState = z.strictObject({
    * model.
    */
   best: z.strictObject({ adapterId: digest.nullable(), iteration: z.int() }),
-  /** What a rollback goes back to; null before a trainer exists. */
+  /** State that a rollback restores; null before a trainer exists. */
   sound: z.strictObject({ adapterId: digest, iteration: z.int() }).nullable(),
-  /** Of the present one. */
+  /** SHA-256 of the current adapter. */
   adapterId: digest.nullable(),
   adapterIteration: z.int(),
   /** Why no further iteration begins. */
@@ -90,11 +90,11 @@ export interface SealedCheckpoint {
   readonly digest: string;
 }
 
-const filesOf = ({ trainer, best, sound }: Checkpoint): Record<string, Uint8Array> => ({
-  ...(trainer === null ? {} : { trainer }),
-  ...(best === null ? {} : { best }),
-  ...(sound === null ? {} : { sound }),
-});
+const FILES = ['trainer', 'best', 'sound'] as const;
+const filesOf = (checkpoint: Checkpoint): Record<string, Uint8Array> =>
+  Object.fromEntries(
+    FILES.flatMap((name) => (checkpoint[name] === null ? [] : [[name, checkpoint[name]]])),
+  );
 const digestOf = (content: Manifest): string => sha256(Buffer.from(canonicalJson(content)));
 
 export function sealCheckpoint(checkpoint: Checkpoint): SealedCheckpoint {
@@ -143,9 +143,7 @@ export async function writeCheckpoint(
     throw new IsoproError(
       'WRITE_FAILED',
       `the checkpoint ${path.join(folder, name)} could not be written: ${(cause as Error).message}`,
-      {
-        cause,
-      },
+      { cause },
     );
   }
 }
@@ -200,7 +198,7 @@ type Refused = Omit<RefusedCheckpoint, 'kind'>;
 
 class Refusal extends Error {}
 
-/** Of a file that cannot be read, unless it is the system that opens no more. */
+/** Returns null for an unreadable file; rethrows system limits. */
 function absent(error: unknown): null {
   if (error instanceof IsoproError && error.code === 'FILE_UNREADABLE') return null;
   throw error;
@@ -217,7 +215,7 @@ async function readOne(
   const { state, files } = content;
   if (named.get(state.logSize) !== digestOf(content))
     throw new Refusal('it is not the one that the log names');
-  const read = async (file: 'trainer' | 'best' | 'sound'): Promise<Uint8Array | null> => {
+  const read = async (file: (typeof FILES)[number]): Promise<Uint8Array | null> => {
     if (files[file] === undefined) return null;
     const bytes = await readFile(path.join(folder, file));
     if (sha256(bytes) !== files[file])

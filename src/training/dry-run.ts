@@ -1,6 +1,6 @@
 /**
- * What a run would cost, from ten seconds of its real work. The clock decides how much is tried;
- * nothing here enters a run.
+ * Estimate of the cost of a run from a few seconds of its real work. The clock decides how much is
+ * tried; nothing here enters a run.
  */
 import { localBackend } from '../backends/local.js';
 import { contextOf, withContextRemedy } from '../engine/context-overflow.js';
@@ -19,6 +19,7 @@ import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { longestReference } from '../evaluation/longest-reference.js';
 import { tooLong, Undrawn } from '../evaluation/exclusions.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
+import { given } from '../given.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { exchange, type Episode } from '../rollouts/episode.js';
@@ -48,28 +49,28 @@ import { unshownExamples } from './example-hint.js';
 import { PROBES } from './probe-sequences.js';
 
 export interface RunPlan {
-  /** All of them, `model.threads` as the machine has it. */
+  /** All settings; `model.threads` is the actual number. */
   readonly settings: RunSettings;
   /**
-   * What is to be known of the task first, as a run says it: a verifier that passes everything, a
-   * tier with few problems.
+   * Warnings about the task, as a run gives them: a verifier that passes everything, a tier with
+   * few problems.
    */
   readonly warnings: readonly string[];
   /** Problems of the evaluation sets, ids and order determined by the settings. */
   readonly evaluations: { readonly dev: number; readonly test: number };
   readonly layers: readonly number[];
   readonly trainableParameters: number;
-  /** From which iteration each criterion of the rules can fire. */
+  /** First iteration in which each criterion of the rules can fire. */
   readonly rules: readonly Liveness[];
   /**
-   * Of few problems, in limited time; null for the embedded model, whose rates are known.
-   * `tasks calibrate` measures more.
+   * Calibration on few problems in limited time; null for the embedded model, whose rates are
+   * known. `tasks calibrate` measures more.
    */
   readonly calibration: {
     /** Planned of each tier; a tier has as many as came to an end. */
     readonly problems: number;
     readonly samples: number;
-    /** At most. */
+    /** Time limit. */
     readonly seconds: number;
     readonly tiers: readonly TierCalibration[];
     readonly recommended: Recommendation;
@@ -92,11 +93,11 @@ export interface RunPlan {
 
 const SAMPLING_MS = 5_000;
 const SAMPLED_PROBLEMS = 2;
-/** Of a downloaded model, which is calibrated. */
+/** Time for calibrating a downloaded model. */
 const CALIBRATING_MS = 30_000;
 const CALIBRATED_PROBLEMS = 8;
 const TRAINING_MS = 4_000;
-/** Of a checkpoint, an adapter or the log, for each trainable parameter or sampled token. */
+/** Bytes of a checkpoint, an adapter and the log per trainable parameter or sampled token. */
 const SNAPSHOT_BYTES = 12;
 const ADAPTER_BYTES = 4;
 const LOG_BYTES_PER_TOKEN = 12;
@@ -106,11 +107,11 @@ const LOG_BYTES_PER_TOKEN = 12;
  * @throws IsoproError as resolveSettings, openTask and loadModel
  */
 export async function planRun(
-  given: RunSettingsInput,
+  input: RunSettingsInput,
   signal?: AbortSignal,
   verifierThreads = 1,
 ): Promise<RunPlan> {
-  const settings = isResolved(given) ? given : resolveSettings(await withProfile(given, signal));
+  const settings = isResolved(input) ? input : resolveSettings(await withProfile(input, signal));
   const started = performance.now();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
   const { style, maxTokens, samples, rollouts } = settings.sampling;
@@ -141,14 +142,7 @@ export async function planRun(
     onTooLong: (sentence) => warnings.push(sentence),
   });
   const plan = inTurn(
-    await planRollouts({
-      task,
-      runSeed,
-      iteration: 0,
-      counts,
-      samples,
-      excluded: undrawn,
-    }),
+    await planRollouts({ task, runSeed, iteration: 0, counts, samples, excluded: undrawn }),
   );
   refuseEmptyPlan(plan, { task, model, undrawn });
 
@@ -225,7 +219,7 @@ export async function planRun(
 }
 
 interface Sampled {
-  /** By problem of the plan. */
+  /** Samples by problem of the plan. */
   readonly judged: readonly (readonly CalibrationSample[])[];
   /** Tokens of the replies that came to an end. */
   readonly lengths: readonly number[];
@@ -288,14 +282,15 @@ async function trainingRateOf(
       key: `${n % episodes.length}`,
     }));
     const batch = await learner.boundaries.sequences(pair, signal);
-    await learner.trainer.differentiate(batch, signal === undefined ? {} : { signal });
+    await learner.trainer.differentiate(batch, given({ signal }));
     trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
   }
   return trained / ((performance.now() - begin) / 1000);
 }
 
 /**
- * A problem of each tier after the other, so that a limit on the time leaves each about as many.
+ * Orders problems so that tiers take turns: a time limit then leaves about the same number for
+ * each.
  */
 function inTurn(plan: readonly PlannedProblem[]): PlannedProblem[] {
   const nth = new Map<string, number>();

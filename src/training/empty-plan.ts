@@ -29,10 +29,10 @@ export function refuseEmptyPlan(
     );
   const { dev, test } = SET_SIZE;
   const needed =
-    `${dev} problems of each tier are the dev set's and ${test} others the test set's; one that is trained on needs more ` +
-    `than these ${dev + test}`;
+    `each tier that is trained on needs more than ${dev + test} different problems, since the dev set takes ${dev} and the test ` +
+    `set ${test}`;
   throw new IsoproError(
     'TASK_INVALID',
-    `${task.id} generated no problem that is not in an evaluation set: ${needed}, and with other prompts`,
+    `${task.id} generated only problems of the evaluation sets: ${needed}`,
   );
 }

@@ -68,7 +68,7 @@ export function refuseWithoutGrammar(
   if (evaluation.constrained && answerGrammar === null)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `evaluation.constrained: ${id} has no grammar of answers`,
+      `evaluation.constrained: ${id} has no answer grammar`,
     );
 }
 
@@ -118,7 +118,7 @@ export async function evaluateSet(
       tier,
       kind,
     ]),
-    ...(figuresGiven(outcomes).length === 0 ? {} : { figures: outcomes.map(figuresOf) }),
+    ...(figuresGiven(outcomes).length > 0 && { figures: outcomes.map(figuresOf) }),
     formed: outcomes.map(({ formed }) => formed),
     why: outcomes.map(({ why }) => [...why]),
     examples: failures.rows.flatMap(({ example }) => {
@@ -126,9 +126,9 @@ export async function evaluateSet(
       const { problemId, tier: _, ...said } = example;
       return [{ at: problems.findIndex(({ id }) => id === problemId), ...said }];
     }),
-    ...(outcomes.every(({ lenient }) => lenient === undefined)
-      ? {}
-      : { lenient: outcomes.map(({ lenient }) => lenient!) }),
+    ...(outcomes.some(({ lenient }) => lenient !== undefined) && {
+      lenient: outcomes.map(({ lenient }) => lenient!),
+    }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
     finishes: outcomes.map(({ finish }) => finish),
   };

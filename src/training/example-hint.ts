@@ -9,7 +9,7 @@ interface Asked {
   readonly sampling: Pick<RunSettings['sampling'], 'examples'>;
 }
 
-/** Null where examples are asked for; the embedded model has been taught one prompt. */
+/** Kind of examples that could be shown; null if some are, or for the embedded model. */
 export const unshownExamples = ({ model, task, sampling }: Asked): Unshown | null =>
   sampling.examples !== undefined || model.name === EMBEDDED_MODEL
     ? null

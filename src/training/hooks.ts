@@ -1,6 +1,6 @@
 /**
- * What an embedding program may watch while a run goes on. Hooks read; nothing that they do reaches
- * the run, unless one throws, which ends it.
+ * Hooks that let an embedding program watch a run. Hooks only read: they cannot change the run,
+ * but an exception in one ends it.
  */
 import type { Dictionary } from '../dictionary.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
@@ -27,47 +27,44 @@ export type Stage = (typeof STAGES)[number];
 
 export interface RunProgress {
   readonly stage: Stage;
-  /** 0 before the first. */
+  /** 0 before the first iteration. */
   readonly iteration: number;
   readonly iterations: number;
-  /** Of this stage's units: problems, samples or steps. */
+  /** Units of this stage that are done: problems, samples or steps. */
   readonly done: number;
   readonly total: number;
-  /** Sampled or trained in this stage. */
+  /** Tokens sampled or trained in this stage. */
   readonly tokens: number;
-  /**
-   * By tier, of the verdicts of this stage so far: of an evaluation, or of the rollouts of an
-   * iteration.
-   */
+  /** Verdicts of this stage so far, by tier: of an evaluation, or of an iteration's rollouts. */
   readonly hits: Dictionary<{ readonly passed: number; readonly decided: number }>;
-  /** Of the last step. */
+  /** Loss of the last step. */
   readonly loss: number | null;
 }
 
 export interface IterationReport {
   readonly iteration: number;
-  /** Passed over decided rollouts. */
+  /** Passed rollouts divided by decided ones. */
   readonly hitRate: number | null;
   readonly rollouts: Dictionary<Readonly<TierCounts>>;
-  /** Rollouts that passed and are not trained on, by what became of them, such as `duplicate`. */
+  /** Rollouts that passed but are not trained on, by the reason, such as `duplicate`. */
   readonly refused: Dictionary<number>;
-  /** Accepted rollouts that are kept, by tier. */
+  /** Accepted rollouts in the buffer, by tier. */
   readonly buffer: Dictionary<number>;
   readonly steps: number;
-  /** SHA-256 of the token ids and labels of every step's sequences, in order. */
+  /** SHA-256 of the token ids and labels of all training sequences, in order. */
   readonly data: string;
-  /** Per labelled token, mean over the steps. */
+  /** Loss per labelled token, averaged over the steps. */
   readonly loss: number | null;
   /**
-   * Mean difference between the trainer's and the sampler's log-probabilities of sampled tokens,
-   * nats, before the first step and at the rollouts' temperature. Null where top-p left part of the
-   * distribution out.
+   * Mean difference between the trainer's and the sampler's log-probabilities of sampled tokens, in
+   * nats, before the first step and at the rollouts' temperature. Null if top-p truncated the
+   * distribution.
    */
   readonly samplerGap: number | null;
   readonly dev: Summary;
-  /** Of the adapter that the iteration ended with. */
+  /** SHA-256 of the adapter that the iteration ended with. */
   readonly adapterId: string;
-  /** The comparison with the best adapter so far, and what followed. */
+  /** Comparison with the best adapter so far, and whether it was restored; null without a gate. */
   readonly gate:
     | (Pick<PairedChange, 'gained' | 'lost' | 'difference' | 'p'> & {
         readonly rolledBack: boolean;
@@ -86,61 +83,56 @@ export interface IterationReport {
 export interface BegunRun {
   readonly folder: string;
   readonly runId: string;
-  /** In use: with what follows from model and task. */
+  /** Settings in use, including those that depend on the model and the task. */
   readonly settings: RunSettings;
-  /** Iterations that were done before; null: the run begins. */
+  /** Iterations that earlier processes completed; null for a new run. */
   readonly resumedAfter: number | null;
   /**
-   * The stage whose end is the newest checkpoint: the first evaluations, an iteration, or the last
-   * test; null: the run begins.
+   * Stage of the newest checkpoint: after the first evaluations, after an iteration, or after the
+   * last test; null for a new run.
    */
   readonly resumedFrom: 'prepared' | 'iteration' | 'submitted' | null;
-  /** Of earlier processes, up to that checkpoint. */
+  /** Seconds that earlier processes spent up to that checkpoint. */
   readonly spentSeconds: number;
 }
 
 export interface RunHooks {
-  /** Before the first of the run's own stages, unless it has ended already. */
+  /** Called before the first stage of the run, unless the run has already ended. */
   readonly onBegin?: (run: BegunRun) => void;
   readonly onProgress?: (progress: RunProgress) => void;
-  /** With why rollouts of this iteration did not pass. */
+  /** Called after an iteration, with the reasons for failing rollouts. */
   readonly onIteration?: (report: IterationReport, failures: Failures) => void;
-  /**
-   * What a person should know of and the run goes on with: a checkpoint that was refused, a witness
-   * that does not answer.
-   */
+  /** Called with a warning for the user, such as a rejected checkpoint or a silent witness. */
   readonly onNotice?: (text: string) => void;
-  /** After an iteration in which a rule fired. */
+  /** Called after an iteration in which a rule fired. */
   readonly onRule?: (report: LoraReport) => void;
 }
 
 export interface RunOptions extends RunHooks {
   /**
-   * The run folder. Absent: an unfinished run of the same configuration in ./runs, else a new
-   * folder there.
+   * Run folder. Default: an unfinished run with the same settings in ./runs, otherwise a new folder
+   * there.
    */
   readonly out?: string;
   readonly signal?: AbortSignal;
   /**
-   * Decides in place of the setting's policy; its name stands in the manifest, and another one is
-   * another run. One that throws, is late or answers what does not hold leaves its rule without an
-   * answer, which is logged, and the run goes on. An iteration that is interrupted is done again,
-   * and the policy asked anew: only one that decides the same on the same measurements makes a
-   * resumed run end with the same adapter.
+   * Policy that answers the rules instead of the one in the settings. Its name is part of the
+   * manifest, so another policy is another run. If it throws, is late or gives an invalid answer,
+   * the rule gets no answer, which is logged, and the run continues. An interrupted iteration is
+   * repeated and the policy is asked again: a resumed run ends with the same adapter only if the
+   * policy decides the same on the same measurements.
    */
   readonly policy?: LoraPolicy;
-  /** Milliseconds that it may take for a decision. Default 60,000. */
+  /** Time limit of a decision in milliseconds. Default 60,000. */
   readonly policyTimeout?: number;
-  /** Thresholds other than the profile's. */
+  /** Thresholds that replace those of the profile. */
   readonly rules?: RuleConfigInput;
   /**
-   * Threads that judge replies at once; default 1. The log and the adapter are the same with any
-   * number, so that it is no setting.
+   * Threads that judge replies in parallel; default 1. The log and the adapter do not depend on it.
    */
   readonly verifierThreads?: number;
   /**
-   * Seconds of sampling that an interruption may cost: finished replies are kept at least so often.
-   * Default 10.
+   * Seconds of sampling that an interruption may cost: the interval of saving replies. Default 10.
    */
   readonly keepSeconds?: number;
 }

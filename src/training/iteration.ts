@@ -153,11 +153,7 @@ export async function runIteration(
 
 /** The state of the trainer's adapter. */
 const stateRecord = (iteration: number, digest: string, learner: Learner): NewRunRecord =>
-  adapterStateRecord({
-    iteration,
-    digest,
-    targets: adapterTargets(learner.trainer.info.targets),
-  });
+  adapterStateRecord({ iteration, digest, targets: adapterTargets(learner.trainer.info.targets) });
 
 /**
  * Logs the rollouts with what training takes of them.
@@ -203,10 +199,7 @@ async function passGate(
   learner: Learner,
   saved: Awaited<ReturnType<Learner['save']>>,
   { dev, iteration }: { readonly dev: SetEvaluation; readonly iteration: number },
-): Promise<{
-  readonly snapshot: Uint8Array;
-  readonly gate: NonNullable<IterationReport['gate']>;
-}> {
+): Promise<{ readonly snapshot: Uint8Array; readonly gate: NonNullable<IterationReport['gate']> }> {
   const { best } = state;
   const change = pairedChange(best.verdicts, dev.verdicts);
   const { gained, lost, difference, p } = change;
@@ -234,7 +227,7 @@ async function passGate(
   };
 }
 
-/** With a reply that passes to each problem that the table of failures shows. */
+/** Adds a passing reply to each problem that the table of failures shows. */
 function withRight(records: readonly RolloutsRecord[], { rows }: Failures): RolloutsRecord[] {
   const rights = new Map(
     rows.flatMap(({ example }) =>
@@ -272,13 +265,11 @@ async function sample(
   });
   refuseEmptyPlan(plan, context);
   const more =
-    undrawn.tooLong.size > 0
-      ? 'there are hardly more that have room in the context'
-      : 'there are hardly more';
+    undrawn.tooLong.size > 0 ? 'few others fit into the context' : 'the task has few others';
   if (iteration === 1 && plan.length < wanted)
     context.hooks.onNotice?.(
-      `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and ${more}: with ${samples} ` +
-        `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
+      `only ${plan.length} of ${wanted} different problems could be drawn for an iteration; ${more}. With ${samples} ` +
+        `samples each, it has ${plan.length * samples} rollouts instead of ${rollouts}`,
     );
   if (iteration === 1)
     for (const left of leftOut(counts, plan, undrawn.tooLong)) context.hooks.onNotice?.(left);

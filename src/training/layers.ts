@@ -3,15 +3,15 @@ import type { Model } from '../engine/model.js';
 import { createTrainer, type TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
-import { deriveSeed, Random } from '../random.js';
-import type { LayerMethod, RunSettings } from './settings.js';
+import { Random } from '../random.js';
+import { seedOf, type LayerMethod, type RunSettings } from './settings.js';
 import { PROBES } from './probe-sequences.js';
 
 export interface LayerChoice {
   readonly method: LayerMethod | 'list';
   /** Ascending. */
   readonly layers: readonly number[];
-  /** What activation and gradient measured, by layer. */
+  /** Scores of activation and gradient, by layer. */
   readonly scores: readonly number[] | null;
 }
 
@@ -50,15 +50,7 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
     case 'last':
       return { method: 'last', layers: numbers.slice(-top), scores: null };
     case 'random': {
-      const random = new Random(
-        deriveSeed({
-          runSeed: BigInt(settings.seed),
-          purpose: 'layers',
-          iteration: 0,
-          problemId: '',
-          sample: 0,
-        }),
-      );
+      const random = new Random(seedOf(settings, 'layers'));
       let drawn: number[];
       // a control that draws the layers it is to be compared with would be none
       do drawn = ascending(random.shuffle(numbers).slice(0, top));
@@ -86,7 +78,7 @@ export async function chooseLayers(options: LayerOptions): Promise<LayerChoice> 
   }
 }
 
-/** By layer, the mean over sequences of ‖h_out - h_in‖ / ‖h_in‖, norms being means over tokens. */
+/** Mean over sequences of ‖h_out - h_in‖ / ‖h_in‖ by layer; norms are means over tokens. */
 async function residualUpdates({ model, probes, signal }: LayerOptions): Promise<number[]> {
   const layers = Array.from({ length: model.info.layers }, (_, layer) => layer);
   const sums = layers.map(() => 0);
@@ -103,27 +95,15 @@ async function residualUpdates({ model, probes, signal }: LayerOptions): Promise
   return sums;
 }
 
-/**
- * By layer, the norm of the gradient of all its adapter pairs in one backward pass without an
- * update.
- */
+/** Gradient norms of all adapter pairs of a layer, in one backward pass without an update. */
 async function gradientNorms({ model, settings, probes, signal }: LayerOptions): Promise<number[]> {
   await using trainer = await createTrainer(model, {
     lora: { targets: settings.layers.targets, layers: 'all', rank: PROBE_RANK, alpha: PROBE_RANK },
-    seed: deriveSeed({
-      runSeed: BigInt(settings.seed),
-      purpose: 'layers',
-      iteration: 0,
-      problemId: '',
-      sample: 0,
-    }),
+    seed: seedOf(settings, 'layers'),
     threads: settings.model.threads,
     memoryBytes: settings.layers.trainerMemory,
   });
-  const { modules } = await trainer.differentiate(
-    probes.slice(0, PROBES),
-    signal === undefined ? {} : { signal },
-  );
+  const { modules } = await trainer.differentiate(probes.slice(0, PROBES), given({ signal }));
   const squares = Array.from({ length: model.info.layers }, () => 0);
   for (const [module, { pairGradNorm }] of Object.entries(modules))
     squares[Number(/^blk\.(\d+)\./.exec(module)?.[1])]! += pairGradNorm ** 2;

@@ -7,8 +7,7 @@ import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { createTrainer, type Trainer } from '../engine/trainer.js';
-import { deriveSeed } from '../random.js';
-import type { RunSettings } from './settings.js';
+import { seedOf, type RunSettings } from './settings.js';
 
 export interface LearnerOptions {
   readonly model: Model;
@@ -26,10 +25,10 @@ export interface SavedState {
 export class Learner {
   readonly trainer: Trainer;
   readonly boundaries: BoundaryCache;
-  /** Of the adapter's inputs. */
+  /** Dropout on the adapter's inputs. */
   readonly dropout: number;
   readonly #model: Model;
-  /** Of the adapter before any step; null where no iteration starts from it again. */
+  /** Snapshot of the untrained adapter; null if no iteration restarts from it. */
   readonly #untrained: Uint8Array | null;
   #adapter: Adapter | null = null;
 
@@ -48,13 +47,7 @@ export class Learner {
     const trainer = await createTrainer(model, {
       lora: { targets, layers, rank, alpha: scale * rank, dropout },
       optimiser: { learningRate, warmupSteps, maxNorm, weightDecay },
-      seed: deriveSeed({
-        runSeed: BigInt(settings.seed),
-        purpose: 'adapter',
-        iteration: 0,
-        problemId: '',
-        sample: 0,
-      }),
+      seed: seedOf(settings, 'adapter'),
       threads: settings.model.threads,
       memoryBytes: trainerMemory,
     });
@@ -65,18 +58,18 @@ export class Learner {
     );
   }
 
-  /** Has the model generate with the present factors; returns the adapter's SHA-256. */
+  /** Applies the current factors to the model; returns the adapter's SHA-256. */
   async apply(): Promise<string> {
     this.#adapter = await this.trainer.applyTo(this.#model);
     return this.#adapter.id;
   }
 
-  /** That the model generates with. */
+  /** Adapter that the model generates with. */
   get adapter(): Adapter | null {
     return this.#adapter;
   }
 
-  /** Has the model generate with an adapter file. */
+  /** Applies an adapter file to the model. */
   async use(file: string): Promise<void> {
     const adapter = await this.#model.loadAdapter(file);
     await this.#model.setAdapter(adapter);
@@ -84,17 +77,17 @@ export class Learner {
     this.#adapter = adapter;
   }
 
-  /** As `apply`, with the state that belongs to it. */
+  /** Applies the current factors and returns them with the trainer state. */
   async save(): Promise<SavedState> {
     return { snapshot: await this.trainer.snapshot(), adapterId: await this.apply() };
   }
 
-  /** Goes back to the adapter before any step, where the algorithm begins each iteration so. */
+  /** Restores the untrained adapter if the algorithm starts each iteration from it. */
   async beginIteration(run: Parameters<Learner['restore']>[1]): Promise<void> {
     if (this.#untrained !== null) await this.restore(this.#untrained, run);
   }
 
-  /** Goes back to a state; rate, clipping norm and epsilon stay those of the run. */
+  /** Restores a state; rate, clipping norm and epsilon remain those of the run. */
   async restore(
     snapshot: Uint8Array,
     {

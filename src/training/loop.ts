@@ -1,7 +1,4 @@
-/**
- * A run from its settings to its result: begins, goes on after an interruption, or reads what has
- * already ended.
- */
+/** Course of a run from settings to result: starts it, resumes it, or reads a finished one. */
 import { judgePolicies } from '../evaluation/policies.js';
 import { given } from '../given.js';
 import { runPaths } from '../run-folder/paths.js';
@@ -31,9 +28,8 @@ import {
 import { resolveSettings, type RunSettingsInput } from './settings.js';
 
 /**
- * Trains and measures an adapter, and leaves the folder as it is then; whoever calls it shows what
- * came of it. The same settings on the same folder go on where an interrupted run stopped, and end
- * with the same adapter; a folder whose run has ended gives its result again.
+ * Trains and measures an adapter in a run folder. The same settings on the same folder continue an
+ * interrupted run and end with the same adapter; a finished run returns its result again.
  * @throws IsoproError INVALID_ARGUMENT, RUN_DIFFERS, VERIFIER_UNDECIDED, NUMERIC_FAILURE, ABORTED,
  * WRITE_FAILED, LOG_* and what model, task and trainer throw;
  *   after any of them the same call goes on
@@ -105,8 +101,8 @@ async function complete({
 }
 
 /**
- * What there is to improve on: the base model and the trivial policies. The test set is read here
- * and at the end, and never in between.
+ * Measures the baselines: the base model and the trivial policies. The test set is read here and at
+ * the end, and never in between.
  */
 async function prepare(
   context: Reporting & Answering & Log & EvaluationSets & Pick<Sources, 'teacher'>,
@@ -134,8 +130,8 @@ async function prepare(
 }
 
 /**
- * The log names it and has its head signed first: on resumption it can be told from any other, and
- * follows no record that nobody vouched for.
+ * Writes a checkpoint. Before that, the log names it and its head is signed, so that it can be
+ * verified on resumption.
  */
 async function checkpoint(
   { log, folder, model, kept }: Pick<RunContext, 'log' | 'folder' | 'model' | 'kept'>,
@@ -148,21 +144,7 @@ async function checkpoint(
   // 18 MB of keys and values for each running sample of a small model are not held beside the
   // snapshots, which are 59 MB each
   await model.releaseContext();
-  const {
-    learner,
-    best,
-    sound,
-    layers,
-    adapterId,
-    adapterIteration,
-    learningRate,
-    maxNorm,
-    epsilon,
-    batchSize,
-    stop,
-    settled,
-    spent,
-  } = state;
+  const { learner, best, sound, layers, spent } = state;
   const trainer = learner === null ? null : await learner.trainer.snapshot();
   // compared by content: a remedy may change what an adapter's file does not show
   const apart = (snapshot: Uint8Array | null | undefined): Uint8Array | null =>
@@ -175,17 +157,11 @@ async function checkpoint(
       stage,
       iteration,
       logSize: log.size + 1,
-      layers: layers === null ? null : [...layers],
-      learningRate,
-      maxNorm,
-      epsilon,
-      batchSize,
-      best: { adapterId: best.adapterId, iteration: best.iteration },
-      sound: sound === null ? null : { adapterId: sound.adapterId, iteration: sound.iteration },
-      adapterId,
-      adapterIteration,
-      stop,
-      settled,
+      layers: layers && [...layers],
+      ...given(state, 'learningRate', 'maxNorm', 'epsilon', 'batchSize'),
+      best: given(best, 'adapterId', 'iteration'),
+      sound: sound && given(sound, 'adapterId', 'iteration'),
+      ...given(state, 'adapterId', 'adapterIteration', 'stop', 'settled'),
       spent: { ...spent },
     },
     trainer,

@@ -27,10 +27,7 @@ import {
 import type { LoraTypes } from '../trainees/lora/trainee.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
 
-/**
- * What the monitor concluded and did. Frozen through and through, so that a hook that gets it can
- * only read.
- */
+/** Conclusions and actions of the monitor, deeply frozen, so that hooks can only read them. */
 export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
   readonly iteration: number;
   readonly evaluation: Evaluation;
@@ -43,7 +40,7 @@ export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
   readonly refused: Refusal | null;
 }
 
-/** Of a run that trains LoRA weights. */
+/** Report of a run that trains LoRA weights. */
 export type LoraReport = MonitorReport<LoraTypes>;
 export type LoraSession = MonitorSession<LoraTypes>;
 
@@ -60,7 +57,7 @@ export interface MonitorSessionOptions<T extends TraineeTypes> {
 
 export interface IterationOptions<T extends TraineeTypes> {
   readonly settings: T['settings'];
-  /** Null where nothing is trained yet: remedies then fail, and the effect says so. */
+  /** Null before there is a trainer: remedies then fail, as the effect records. */
   readonly executor: RemedyExecutor<T['operation']> | null;
   readonly signal?: AbortSignal;
   /** Kept apart from what was measured, and never read back as such. */

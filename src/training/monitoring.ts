@@ -1,4 +1,4 @@
-/** What an iteration tells the monitor, and what the monitor's remedies change in the run. */
+/** Connection of an iteration to the monitor and its remedies. */
 import { z } from 'zod';
 import { ownValue } from '../dictionary.js';
 import { checked } from '../engine/argument-check.js';
@@ -72,7 +72,7 @@ export function policyOf(
   if (namesake !== undefined && namesake !== policy)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `policy.name: ${policy.name} is the name of a policy of this program`,
+      `policy.name: ${policy.name} is reserved for a built-in policy`,
     );
   return { policy, timeout };
 }
@@ -143,7 +143,7 @@ export async function monitorIteration(
   );
   if (report.refused !== null)
     hooks.onNotice?.(
-      `${report.refused.rule} of iteration ${iteration} is left without an answer: ${report.refused.reason}`,
+      `${report.refused.rule} in iteration ${iteration} got no answer: ${report.refused.reason}`,
     );
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;

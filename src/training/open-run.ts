@@ -1,6 +1,6 @@
 /**
- * A run folder with everything open that the loop needs: begun anew, or restored from its newest
- * checkpoint.
+ * Opening of a run folder with everything that the loop needs: started new, or restored from its
+ * newest checkpoint.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
@@ -115,7 +115,7 @@ export async function openRun(
   if (own !== undefined && algorithmOf(settings).startsAnew(settings))
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'policy: with algorithm.fromBase what a remedy changes is gone in the next iteration',
+      'policy: it cannot be combined with algorithm.fromBase, which discards what a remedy changes',
     );
   const rules = ruleConfigOf(settings, ownRules);
   const closers = new Closers();
@@ -137,7 +137,7 @@ export async function openRun(
     refuseWithoutReferences(settings, task);
     if (setsLimitInVain(resolved))
       notice(
-        'evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured',
+        'evaluation.maxForgetting has no effect: forgetting is not measured for a model that knows no language',
       );
     if (!begun) {
       const { style } = settings.sampling;
@@ -148,7 +148,7 @@ export async function openRun(
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);
     if (lock === null)
-      throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
+      throw new IsoproError('LOG_BUSY', `another process is using the run in ${folder}`);
     closers.add(() => lock.release());
     // again: what another process wrote until it let go of the lock
     const manifest = begunAs(start, folder, model);
@@ -215,7 +215,7 @@ export async function openRun(
 
 type Parts = Pick<RunContext, 'settings' | 'task' | 'model' | 'teacher' | 'dev' | 'test'>;
 
-/** What a run stands on, with the settings that are in use with it. @throws as `run` */
+/** Opens task, model, teacher and evaluation sets of a run. @throws as `run` */
 async function openParts(
   settings: RunSettings,
   verifierThreads: number,
@@ -241,7 +241,7 @@ function refuseWithoutReferences({ buffer }: RunSettings, { id, hasReferences }:
   if (buffer.accept === 'references' && !hasReferences)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `buffer.accept: ${id} has no referenceReply, or episodes of several turns: there is nothing to train on`,
+      `buffer.accept: ${id} has no referenceReply, or has episodes of several turns, so there is nothing to train on`,
     );
 }
 
@@ -257,7 +257,8 @@ export function openModel(settings: RunSettings, signal: AbortSignal | undefined
 }
 
 /**
- * As `openModel`. What answers but cannot be trained is refused here, before anything is sampled.
+ * Opens the model as `openModel`, and rejects one that cannot be trained before anything is
+ * sampled.
  */
 export async function openTrainee(
   settings: RunSettings,
@@ -276,8 +277,8 @@ export async function openTrainee(
 const newRunId = (): string => randomBytes(16).toString('hex');
 
 /**
- * Where `out` is not given: the newest unfinished run of this configuration, so that the same
- * command goes on with it.
+ * Run folder: `out`, or the newest unfinished run of this configuration, so that the same command
+ * resumes it.
  */
 async function folderOf(start: RunStart, out: string | undefined): Promise<string> {
   if (out !== undefined) return path.resolve(out);
@@ -293,7 +294,7 @@ async function folderOf(start: RunStart, out: string | undefined): Promise<strin
   return path.join(runs, newRunId());
 }
 
-/** False too for a manifest that cannot be read: another version's runs are none of ours. */
+/** Compares a run's start; false for an unreadable manifest, e.g. of another version. */
 function sameStart(folder: string, start: RunStart): boolean {
   try {
     return startChanges(readManifest(folder).start, start).length === 0;
@@ -340,9 +341,9 @@ function isFinished(folder: string): boolean {
 }
 
 /**
- * A log without a first record is begun again where nothing was built on it; one that cannot be
- * read is never touched. Null for one that had ended, which is finished first where a crash kept
- * the signed end from it.
+ * Opens or creates the log. A log without a first record is recreated if nothing depends on it; an
+ * unreadable log is never touched. Returns null if the run had ended, after completing a signed end
+ * that a crash interrupted.
  */
 async function openLog(
   folder: string,
@@ -369,14 +370,13 @@ async function openLog(
       return null;
     }
     if (refused.length > 0) log.append(refused.map(refusedCheckpointRecord));
-    for (const { name, reason } of refused)
-      notice(`checkpoint ${name} is not gone on with: ${reason}`);
+    for (const { name, reason } of refused) notice(`checkpoint ${name} was rejected: ${reason}`);
     return { log, heads, checkpoint };
   }
   if (await hasCheckpoints(paths.checkpoints))
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `${folder} has checkpoints of a run, but no log that holds a record of it`,
+      `${folder} has checkpoints of a run, but no log with its records`,
     );
   for (const suffix of ['', '-wal', '-shm', '-journal'])
     await rm(paths.log + suffix, { force: true });
@@ -398,9 +398,9 @@ async function openLog(
 const logSizeOf = (checkpoint: Checkpoint | null): number => checkpoint?.state.logSize ?? 1;
 
 /**
- * Digests of checkpoints by the records up to the one that names them. Only records under a head of
- * the signer count, for whoever can write the file could append others; that the log is the one
- * that was signed is checked on resuming it.
+ * Digests of checkpoints by the number of records up to the one that names them. Only records under
+ * a signed head count, since anyone who can write the file could append others; resuming checks
+ * that the log is the signed one.
  */
 function namedCheckpoints(file: string, heads: readonly string[]): Map<number, string> {
   const signed = Math.max(0, ...heads.map((head) => parseCheckpoint(head).size));
@@ -466,28 +466,11 @@ async function restore(
   } finally {
     reader.close();
   }
-  const {
-    learningRate,
-    maxNorm,
-    epsilon,
-    batchSize,
-    adapterId,
-    adapterIteration,
-    stop,
-    settled,
-    layers,
-  } = saved;
+  const { layers, spent } = saved;
   Object.assign(state, {
-    learningRate,
-    maxNorm,
-    epsilon,
-    batchSize,
-    adapterId,
-    adapterIteration,
-    stop,
-    settled,
-    layers,
-    spent: { ...saved.spent },
+    ...given(saved, 'learningRate', 'maxNorm', 'epsilon', 'batchSize'),
+    ...given(saved, 'adapterId', 'adapterIteration', 'stop', 'settled'),
+    ...{ layers, spent: { ...spent } },
   });
   const dev = readEvaluations(folder).evaluations.find(
     ({ set, iteration }) => set === 'dev' && iteration === saved.best.iteration,

@@ -1,6 +1,5 @@
 /**
- * How far an iteration's steps moved the policy, measured on tokens that the policy before them
- * sampled.
+ * Shift of the policy by an iteration's steps, measured on tokens that the earlier policy sampled.
  */
 import { keyedRollouts, type KeyedRollout } from '../algorithms/sequences.js';
 import type { TrainSequence } from '../engine/trainer.js';
@@ -15,8 +14,8 @@ import type { RolloutGroup } from '../rollouts/sample.js';
 const PROBES = 8;
 
 /**
- * Some of an iteration's rollouts, each as likely as the others: those that were accepted, or those
- * of the first tiers, say nothing about the rest of what the policy does.
+ * Random rollouts of an iteration: accepted ones, or those of the first tiers, would not represent
+ * the policy.
  */
 export function shiftProbes(
   groups: readonly RolloutGroup[],

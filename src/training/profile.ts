@@ -28,15 +28,13 @@ export async function withProfile(
   const { profile, model } = resolveSettings(given);
   if ((given.profile ?? 'auto') !== 'auto' || model.name === EMBEDDED_MODEL)
     return { ...given, profile };
-  const file = await resolveModel(model.name, {
-    ...stated({ signal, onProgress }),
-  });
+  const file = await resolveModel(model.name, { ...stated({ signal, onProgress }) });
   return { ...given, profile: (await isSmall(file.path)) ? 'small' : 'downloaded' };
 }
 
 /**
- * False for a file that cannot be read: whoever loads it says why. A model in several parts is
- * none, and the first part counts little.
+ * Checks whether a model has few parameters; false for an unreadable file, which fails when it is
+ * loaded. A model in several parts counts as large.
  */
 async function isSmall(file: string): Promise<boolean> {
   if (splitParts(path.basename(file)).length > 1) return false;

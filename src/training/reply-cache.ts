@@ -1,7 +1,6 @@
 /**
- * Replies of what a run is sampling, for the run that goes on with it after an interruption. They
- * lie in a file beside the log, which names the file's length and digest; what no such record under
- * a signed head names is sampled again.
+ * Saved replies of an interrupted run. They are in a file next to the log, which names its length
+ * and digest; replies that no record under a signed head names are sampled again.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -33,7 +32,7 @@ import {
 import { KEPT_REPLIES, runPaths } from '../run-folder/paths.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
 
-/** What an interruption may cost of the sampling before it. */
+/** Seconds of sampling that an interruption may cost. */
 const SECONDS = 10;
 
 /** A line of the file. Arrays as the base64 of their bytes: none of these numbers may change. */
@@ -51,7 +50,7 @@ type Line = z.infer<typeof line>;
 
 const base64 = ({ buffer, byteOffset, byteLength }: Int32Array | Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');
-/** In a buffer of its own, whose beginning is that of a number. */
+/** Bytes in an aligned buffer of their own. */
 const bytesOf = (text: string): ArrayBuffer => Uint8Array.from(Buffer.from(text, 'base64')).buffer;
 
 export interface KeptRepliesOptions {
@@ -70,13 +69,13 @@ export class KeptReplies {
   readonly #log: RunLog;
   readonly #milliseconds: number;
   readonly #onNotice: (text: string) => void;
-  /** From before the interruption. */
+  /** Replies from before the interruption. */
   readonly #kept = new Map<string, Line>();
   #after: number;
   /** Lines that are not on the disk, and when the first of them was finished. */
   #finished: string[] = [];
   #since = 0;
-  /** Of the file, as far as the log names it. */
+  /** Replies and bytes of the file that the log names. */
   #replies = 0;
   #bytes = 0;
   #hash = createHash('sha256');
@@ -112,10 +111,7 @@ export class KeptReplies {
     }
   }
 
-  /**
-   * What the last record of this checkpoint says that is under a signed head; of an attempt that
-   * was abandoned too.
-   */
+  /** Last record of this checkpoint under a signed head, including abandoned attempts. */
   #named(signed: number): KeptRepliesNamed | null {
     const reader = new LogReader(runPaths(this.#folder).log, RUN_STREAMS);
     try {
@@ -147,9 +143,9 @@ export class KeptReplies {
     if (bytes.length < named.bytes || this.#hash.copy().digest('hex') !== named.sha256)
       throw new IsoproError(
         'LOG_TAMPERED',
-        `the kept replies in ${this.#file} are not those that the log names`,
+        `the saved replies in ${this.#file} differ from those named in the log`,
         {
-          remedy: 'Put the file back as it was, or delete it: its replies are then sampled again.',
+          remedy: 'Restore the file, or delete it to sample its replies again.',
         },
       );
     for (let at = 0; at < bytes.length; ) {
@@ -177,9 +173,9 @@ export class KeptReplies {
   }
 
   /**
-   * Puts what has finished on the disk, and has the log name it and the signer vouch for that.
-   * Where the disk takes no more the run goes on without. @throws IsoproError LOG_WRITE_FAILED,
-   * WITNESS_UNAVAILABLE, …
+   * Writes finished replies to disk, and has the log name them and the signer sign that. If the
+   * disk is full, the run continues without saving.
+   * @throws IsoproError LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, …
    */
   async keep(): Promise<void> {
     if (this.#finished.length > 0 && this.#write()) this.#name();
@@ -204,9 +200,7 @@ export class KeptReplies {
       fsyncSync(file);
     } catch (error) {
       this.#gaveUp = true;
-      this.#onNotice(
-        `replies are not kept for the case of an interruption: ${(error as Error).message}`,
-      );
+      this.#onNotice(`replies cannot be saved for resumption: ${(error as Error).message}`);
     } finally {
       if (file !== null) closeSync(file);
     }
@@ -230,9 +224,9 @@ export class KeptReplies {
   }
 
   /**
-   * The back end, which gives what is kept of a request and samples the rest. One of those that are
-   * kept is sampled again with the rest: where it comes otherwise, a reply depends on what else is
-   * asked for, and the whole request is sampled anew.
+   * Wraps a back end so that it returns saved replies and samples the others. One saved reply is
+   * sampled again as a control: if it differs, replies depend on other requests, and the whole
+   * request is sampled again.
    * @param backend whose replies do not depend on that (`info.batchInvariant`)
    * @param own the adapter that it answers with where a request names none
    */
@@ -265,7 +259,7 @@ export class KeptReplies {
     // of an episode's first turn
     if (given.length > 0 && prompts.every(({ ids }) => ids === undefined))
       this.#onNotice(
-        `${given.length} of ${asked.length} samples kept from before the interruption`,
+        `${given.length} of ${asked.length} samples reused from before the interruption`,
       );
     const kept = given.map(({ kept: reply, ...place }) => replyOf(reply, place));
     if (kept.length === asked.length) {
@@ -280,29 +274,20 @@ export class KeptReplies {
       const samples = [...prompt.seeds.keys()].filter(
         (sampleIndex) => !found.has(`${promptIndex}/${sampleIndex}`),
       );
-      return samples.length === 0
-        ? []
-        : [
-            {
-              promptIndex,
-              samples,
-              prompt: { ...prompt, seeds: samples.map((i) => prompt.seeds[i]!) },
-            },
-          ];
+      const seeds = samples.map((i) => prompt.seeds[i]!);
+      return samples.length === 0 ? [] : [{ promptIndex, samples, prompt: { ...prompt, seeds } }];
     });
     const replies = backend.sample({
       ...request,
       prompts: rest.map(({ prompt }) => prompt),
-      ...(onProgress === undefined
-        ? {}
-        : {
-            onProgress: (progress) =>
-              onProgress({
-                ...progress,
-                finished: progress.finished + kept.length,
-                total: progress.total + kept.length,
-              }),
+      ...(onProgress && {
+        onProgress: (progress) =>
+          onProgress({
+            ...progress,
+            finished: progress.finished + kept.length,
+            total: progress.total + kept.length,
           }),
+      }),
     });
     let waiting = control === undefined ? null : kept;
     for await (const sampled of replies) {
@@ -319,7 +304,9 @@ export class KeptReplies {
           yield* waiting ?? [];
           waiting = null;
         } else {
-          this.#onNotice('a kept reply comes otherwise when it is sampled again: none is taken');
+          this.#onNotice(
+            'resampling a saved reply gave a different result; all saved replies are discarded',
+          );
           this.#kept.clear();
           yield* this.#sample(backend, own, request);
           return;

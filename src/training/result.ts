@@ -1,7 +1,4 @@
-/**
- * What a run ends with, derived from the records of its log: the same figures whoever asks, the
- * command, the report or `runs`.
- */
+/** Results of a run, derived from its log, so that every reader gets the same figures. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { Restraint } from '../evaluation/restraint.js';
@@ -27,54 +24,50 @@ export interface RunResult {
   readonly test: {
     readonly before: Summary;
     readonly after: Summary;
-    /** Of the change of the mean, as everywhere (run-folder/comparison). */
+    /** p of the change of the mean (run-folder/comparison). */
     readonly pairedP: number;
     readonly gained: number;
     readonly lost: number;
-    /** Under the grammar of answers, where that was asked for. */
+    /** Results with the answer grammar, if it was requested. */
     readonly constrained?: { readonly before: Summary; readonly after: Summary } & Paired;
-    /**
-     * The same test under further readings of the same replies; their rates stand in `before` and
-     * `after`.
-     */
+    /** Tests of other readings of the same replies; their rates are in `before` and `after`. */
     readonly readings: { readonly [reading in Reading]?: Paired };
   };
-  /** On the same problems. */
+  /** Results of the trivial policies on the same problems. */
   readonly trivialPolicies: Dictionary<Summary>;
-  /** What the model lost of what it was not trained on; null where it was not measured. */
+  /** Forgetting of what the model was not trained on; null if it was not measured. */
   readonly forgetting: Forgetting | null;
-  /** How strong the adapter was left under a limit to that; null without one. */
+  /** Strength of the adapter under a forgetting limit; null without a limit. */
   readonly restraint: Restraint | null;
   readonly seconds: number;
   readonly peakRssBytes: number;
   readonly tokens: { readonly prompt: number; readonly sampled: number; readonly trained: number };
-  /** Layers that were trained. */
+  /** Trained layers. */
   readonly layers: readonly number[];
   readonly adapter: { readonly file: string; readonly sha256: string; readonly iteration: number };
-  /** Why the run ended. */
+  /** Reason for the end of the run. */
   readonly stopped: string;
   readonly iterations: readonly IterationReport[];
   /**
-   * Rollouts to train on, over all iterations: accepted ones, with grpo those that have an
-   * advantage.
+   * Rollouts to train on, over all iterations: accepted ones, or with grpo those with an advantage.
    */
   readonly accepted: number;
   /**
-   * Why replies did not pass: of the test problems before and after, null where the log does not
-   * tell, and of all rollouts.
+   * Reasons for failing replies: to the test problems before and after (null if the log has none),
+   * and of all rollouts.
    */
   readonly failures: {
     readonly before: Failures | null;
     readonly after: Failures | null;
     readonly rollouts: Failures;
-    /** Passes that training did not take, by what became of them. */
+    /** Passing rollouts that were not trained on, by the reason. */
     readonly refused: Dictionary<number>;
   };
 }
 
 const paired = ({ p, gained, lost }: PairedCounts): Paired => ({ pairedP: p, gained, lost });
 
-/** Iterations with their figures. */
+/** Reports of all iterations. */
 function iterationsOf(
   folder: string,
   { iterations, evaluations, tiers, rollouts, steps, rules }: LoggedEvaluations,
@@ -110,7 +103,8 @@ function iterationsOf(
 }
 
 /**
- * @throws IsoproError INVALID_ARGUMENT where the run has not ended; LOG_NOT_FOUND, LOG_UNREADABLE
+ * Reads the result of a finished run from its folder.
+ * @throws IsoproError INVALID_ARGUMENT if the run has not ended; LOG_NOT_FOUND, LOG_UNREADABLE
  */
 export function readResult(folder: string): RunResult {
   const logged = readEvaluations(folder);
@@ -141,16 +135,14 @@ export function readResult(folder: string): RunResult {
   const [was, is] = (['before', 'after'] as const).map((when) =>
     constrained.find((each) => each.when === when),
   );
-  const given =
-    was === undefined || is === undefined
-      ? {}
-      : {
-          constrained: {
-            before: was.summary,
-            after: is.summary,
-            ...paired(compareEvaluations(was, is, logged.tiers)),
-          },
-        };
+  const bothConstrained = was !== undefined &&
+    is !== undefined && {
+      constrained: {
+        before: was.summary,
+        after: is.summary,
+        ...paired(compareEvaluations(was, is, logged.tiers)),
+      },
+    };
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   const iterations = iterationsOf(folder, logged);
   return {
@@ -161,7 +153,7 @@ export function readResult(folder: string): RunResult {
       after: after.summary,
       ...paired(comparison),
       readings: Object.fromEntries(readings),
-      ...given,
+      ...bothConstrained,
     },
     trivialPolicies,
     forgetting,

@@ -1,18 +1,16 @@
-/** What becomes of an iteration's judged rollouts, as the log has it. */
+/** Log records of an iteration's judged rollouts. */
 import { algorithmOf } from '../algorithms/index.js';
 import { replyTokens } from '../fine-tuning/training-examples.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import type { JudgedRollout, RolloutGroup } from '../rollouts/sample.js';
 import type { ReferenceRecord, RolloutsRecord, TurnRecord } from '../run-folder/rollout-records.js';
 import { figuresOf } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 import type { RunSettings } from './settings.js';
 
-/**
- * Of what a verifier says about one reply, so many sentences of so many characters are kept for
- * readers of the report.
- */
+/** Limits of the verifier's details that are kept for readers of the report. */
 const DETAILS = 8;
 const DETAIL_LENGTH = 300;
 const RESULT_LENGTH = 1500;
@@ -103,17 +101,7 @@ export async function rolloutRecords(
       promptIds: [...rollouts[0]!.episode[0]!.ids],
     });
     for (const rollout of rollouts) {
-      const {
-        sampleIndex: sample,
-        seed,
-        tokenIds,
-        text,
-        finish,
-        adapterId,
-        logprobs,
-        verdict,
-        form,
-      } = rollout;
+      const { sampleIndex: sample, seed, tokenIds, logprobs, verdict, form } = rollout;
       const { kind, violations, reason, results } = verdict;
       records.push({
         kind: 'rollout',
@@ -124,9 +112,7 @@ export async function rolloutRecords(
         seed: seed.toString(),
         tokenIds: [...tokenIds],
         ...turnRecords(rollout),
-        text,
-        finish,
-        adapterId,
+        ...given(rollout, 'text', 'finish', 'adapterId'),
         meanLogprob:
           logprobs.length === 0
             ? null
@@ -138,15 +124,13 @@ export async function rolloutRecords(
           details: violations
             .slice(0, DETAILS)
             .map(({ detail }) => shortened(detail, DETAIL_LENGTH)),
-          ...(reason === undefined ? {} : { reason: reason.toWellFormed() }),
-          ...(results === undefined
-            ? {}
-            : {
-                results: {
-                  found: shortened(results.found, RESULT_LENGTH),
-                  expected: shortened(results.expected, RESULT_LENGTH),
-                },
-              }),
+          ...given({ reason: reason?.toWellFormed() }),
+          ...(results !== undefined && {
+            results: {
+              found: shortened(results.found, RESULT_LENGTH),
+              expected: shortened(results.expected, RESULT_LENGTH),
+            },
+          }),
           ...figuresOf(verdict),
         },
         ...fateOf.get(rollout)!,

@@ -40,10 +40,9 @@ import {
 } from './run-state.js';
 
 /**
- * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the
- * stop restored; with the gate the one with the highest dev accuracy, else the last; with less of
- * its strength where it forgets more than it may. All of this stands in the log before the nonce is
- * told.
+ * Exports the adapter and evaluates it on the test problems. After a stop it is the restored
+ * adapter; with the gate the one with the highest dev accuracy, otherwise the last; at reduced
+ * strength if it forgets too much. All of this is logged before the nonce is revealed.
  */
 export async function submit(
   context: Reporting & Answering & Recording & EvaluationSets,
@@ -124,12 +123,12 @@ function keptFiles(
   return { base: file(base), adapter: file({ ...base, adapter }) };
 }
 
-/** What measures what was forgotten. */
+/** Context for measuring forgetting. */
 type Measuring = Reporting & Pick<Answering, 'model'> & Pick<Recording, 'start'>;
 
 /**
- * How strong the trained adapter may be; null where no limit is set, or what is forgotten is not
- * measured.
+ * Strength of the trained adapter under the forgetting limit; null without a limit, or if
+ * forgetting is not measured.
  */
 async function restraintOf(
   context: Measuring,
@@ -181,8 +180,8 @@ async function forgettingOfAdapter(
 }
 
 /**
- * Learns the nonce, measures the gradients on the batch that it names, ends the session. What a run
- * cost is told here, since only the end knows it.
+ * Reveals the nonce, measures the gradients on the batch that it selects, and ends the session with
+ * the costs of the run.
  */
 export async function close(
   context: Reporting & Recording & Pick<Answering, 'model'>,

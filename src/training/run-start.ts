@@ -1,4 +1,4 @@
-/** What determines a run, as its manifest and the genesis of its log hold it. */
+/** Values that determine a run, for its manifest and the genesis of its log. */
 import path from 'node:path';
 import { asJson } from '../canonical-json.js';
 import type { Model } from '../engine/model.js';
@@ -29,7 +29,7 @@ export interface StartOptions {
   /** `model.threads` is the number in use. */
   readonly settings: RunSettings;
   readonly model: Model;
-  /** Of a distillation. */
+  /** Teacher of a distillation. */
   readonly teacher?: Pick<TeacherModel, 'hash'> | null;
   readonly task: OpenTask;
   readonly dev: EvaluationSet;

@@ -1,4 +1,4 @@
-/** What a run carries from one iteration to the next, and what the parts of an iteration share. */
+/** State of a run between iterations, and context shared by the parts of an iteration. */
 import type { Backend, TokenReply } from '../backends/backend.js';
 import { dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
@@ -16,7 +16,7 @@ import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import type { RunSettings } from './settings.js';
 import type { TeacherModel } from './teacher.js';
 
-/** Whom a part of a run tells how far it is, and what ends it early. */
+/** Settings, progress hooks and cancellation. */
 export interface Reporting {
   /** `model.threads` is the number in use. */
   readonly settings: RunSettings;
@@ -24,7 +24,7 @@ export interface Reporting {
   readonly signal?: AbortSignal;
 }
 
-/** What answers problems, and what judges the answers. */
+/** Model that answers problems, and task that judges the answers. */
 export interface Answering {
   readonly model: Model;
   /** The model as what samples. */
@@ -32,7 +32,7 @@ export interface Answering {
   readonly task: OpenTask;
 }
 
-/** What the run leaves behind. */
+/** Folder and log of the run. */
 export interface Recording {
   readonly folder: string;
   readonly runId: string;
@@ -47,16 +47,16 @@ export interface EvaluationSets {
   readonly test: EvaluationSet;
 }
 
-/** Whose problems an iteration may draw, and whom it may learn from. */
+/** Sources of problems and of a teacher's log-probabilities. */
 export interface Sources {
   readonly undrawn: Undrawn;
-  /** Of a distillation. */
+  /** Teacher of a distillation. */
   readonly teacher: TeacherModel | null;
 }
 
 /** Open for the whole run; a part of it takes what it needs. */
 export interface RunContext extends Reporting, Answering, Recording, EvaluationSets, Sources {
-  /** Of the back end, for the case of an interruption. */
+  /** Saved replies, for resumption. */
   readonly kept: KeptReplies;
 }
 
@@ -64,7 +64,7 @@ export interface RunContext extends Reporting, Answering, Recording, EvaluationS
 export interface KeptState {
   /** SHA-256 of the adapter file that it exports. */
   readonly adapterId: string;
-  /** That trained it; 0 is the untrained adapter. */
+  /** Iteration that trained it; 0 is the untrained adapter. */
   readonly iteration: number;
   readonly snapshot: Uint8Array;
 }
@@ -72,14 +72,14 @@ export interface KeptState {
 /** The adapter with the highest dev accuracy so far. */
 export interface Best {
   /**
-   * Null before a trainer exists; then that of an adapter without any update stands for the base
-   * model.
+   * SHA-256 of the adapter; null before a trainer exists. Afterwards the untrained adapter
+   * represents the base model.
    */
   readonly adapterId: string | null;
   readonly iteration: number;
-  /** On the dev problems. */
+  /** Verdicts on the dev problems. */
   readonly verdicts: readonly TierVerdicts[];
-  /** Null before a trainer exists. */
+  /** Snapshot; null before a trainer exists. */
   readonly snapshot: Uint8Array | null;
 }
 
@@ -91,7 +91,7 @@ export interface Spent {
   trainedTokens: number;
 }
 
-/** What remedies change of the optimiser: also the sequences a step. */
+/** Optimiser values that remedies change, with the sequences per step. */
 export interface InForce extends OptimiserInForce {
   batchSize: number;
 }
@@ -103,7 +103,7 @@ export interface Present {
   adapterIteration: number;
 }
 
-/** What trains; null before there is anything to train on. */
+/** Trainer; null before there is anything to train on. */
 export interface Training {
   learner: Learner | null;
   layers: readonly number[] | null;
@@ -115,7 +115,7 @@ export interface Training {
 export interface GoingBack {
   best: Best;
   /**
-   * What the last iteration whose steps were all applied ended with, its remedies included. Null
+   * Final state of the last iteration in which all steps were applied, including remedies. Null
    * before a trainer exists.
    */
   sound: KeptState | null;
@@ -128,7 +128,7 @@ export interface Ending {
   settled: boolean;
 }
 
-/** What one iteration hands to the next; a checkpoint holds it. */
+/** State passed from one iteration to the next; a checkpoint stores it. */
 export interface RunState extends InForce, Present, Training, GoingBack, Ending {
   readonly buffer: ReplayBuffer;
   readonly spent: Spent;

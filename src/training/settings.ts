@@ -14,6 +14,7 @@ import { readJson } from '../files.js';
 import { MATMUL_HELP, MATMULS, type NativeModelInfo } from '../engine/addon.js';
 import type { Seed } from '../engine/seed.js';
 import { didYouMean } from '../nearest.js';
+import { deriveSeed } from '../random.js';
 import { plainWords } from '../wrong-input.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
@@ -29,55 +30,56 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 /** No tokeniser of a natural language has fewer tokens; those of the embedded model have 1,088. */
 const LANGUAGE_VOCABULARY = 4096;
 
-/** Also of commands that open a task without settings. */
+/** Help texts shared with commands that open a task without settings. */
 export const TASK_HELP =
-  'a task of `tasks list`, the path of a .js or .ts file or of data (CSV or JSON Lines, also .gz), or python:MODULE[:NAME]';
-export const SYSTEM_HELP = "before every prompt, as the system's message";
+  'a task from `tasks list`, a .js or .ts file, a data file (CSV or JSON Lines, also .gz), or python:MODULE[:NAME]';
+export const SYSTEM_HELP = 'system message before every prompt';
 export const EXAMPLES_HELP = 'solved examples before every prompt, in rollouts and evaluations';
 export const STOP_HELP =
-  'text that ends a reply, in rollouts and evaluations, and is no part of it; may be repeated';
-export const VERIFY_SECONDS_HELP =
-  'seconds that judging a reply to a row of data may take; default: 5';
+  'text that ends a reply and is not part of it, in rollouts and evaluations; repeatable';
+export const VERIFY_SECONDS_HELP = 'max seconds to judge a reply to a row of data; default: 5';
 export const TRUNCATED_HELP =
-  'judge replies that were cut off as they stand; else they fail as truncated';
+  'judge truncated replies as they are; otherwise they fail as truncated';
 
 const count = (least: number, most = 1_000_000) => z.int().min(least).max(most);
 
 export const LAYER_METHODS = ['activation', 'gradient', 'last', 'random', 'all'] as const;
 export type LayerMethod = (typeof LAYER_METHODS)[number];
 
-/** How the model is loaded and decodes. */
+/** Settings for loading the model and decoding. */
 const model = z.strictObject({
   name: z
     .string()
     .min(1)
     .default(EMBEDDED_MODEL)
-    .describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI')
+    .describe('the embedded model, a GGUF file, an alias, or an hf: URI')
     .meta({ names: 'model', first: 2 }),
-  threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
+  threads: count(0, 1024)
+    .default(0)
+    .describe('threads; 0: the physical cores; fixed for the whole run'),
   matmul: z.enum(MATMULS).default('ggml').describe(MATMUL_HELP),
   contextTokens: count(128, 2 ** 26)
     .optional()
-    .describe('tokens of KV cache over all running samples'),
-  maxSequences: count(1, 253).default(64).describe('samples that are decoded together'),
+    .describe('KV cache in tokens, shared by all running samples'),
+  maxSequences: count(1, 253).default(64).describe('samples decoded together'),
 });
 
 /** Rollouts: how many, of which problems, drawn how. */
 const sampling = z.strictObject({
   rollouts: count(1)
     .default(84)
-    .describe('samples an iteration, over all problems')
+    .describe('samples per iteration, over all problems')
     .meta({ first: 4 }),
-  samples: count(1, 1024).default(4).describe('samples a problem').meta({ first: 5 }),
-  temperature: z.number().gt(0).max(10).default(0.8).describe('of the rollouts'),
-  topP: z.number().gt(0).max(1).default(1).describe('nucleus of the rollouts; 1: off'),
+  samples: count(1, 1024).default(4).describe('samples per problem').meta({ first: 5 }),
+  temperature: z.number().gt(0).max(10).default(0.8).describe('sampling temperature of rollouts'),
+  topP: z.number().gt(0).max(1).default(1).describe('nucleus sampling of rollouts; 1: off'),
   maxTokens: count(1, 100_000)
     .default(512)
-    .describe('tokens of a reply, in rollouts and evaluations'),
+    .describe('max tokens per reply, in rollouts and evaluations'),
   turns: count(0, 64)
     .default(0)
     .describe(
-      'replies of an episode, at most; 0: as the task says. A task without turns of its own is asked again, with its feedback',
+      'max replies per episode; 0: set by the task; a single-turn task is asked again with its feedback',
     ),
   system: z.string().min(1).optional().describe(SYSTEM_HELP),
   examples: count(1, 64).optional().describe(EXAMPLES_HELP),
@@ -90,13 +92,13 @@ const sampling = z.strictObject({
   allocation: z
     .enum(['adaptive', 'uniform'])
     .default('adaptive')
-    .describe('rollouts by tier: more where some but not all succeed, or the same everywhere'),
+    .describe('rollouts per tier: adaptive (more where some but not all succeed), or uniform'),
   allocationFloor: z
     .number()
     .min(0)
     .max(1)
     .default(0.4)
-    .describe('least part of its uniform share that a tier gets'),
+    .describe('smallest part of its uniform share that a tier gets'),
 });
 
 /** Which rollouts are kept to train on, and which of them are drawn. */
@@ -105,15 +107,17 @@ const buffer = z.strictObject({
     .enum(['balanced', 'classic'])
     .default('balanced')
     .describe(
-      'balanced: tiers drawn uniformly, rare successes first; classic: one pass over everything accepted so far',
+      'balanced: tiers drawn uniformly, rare successes first; classic: everything accepted so far, once',
     ),
-  tierCap: count(1).default(256).describe('newest accepted rollouts that a tier keeps (balanced)'),
+  tierCap: count(1)
+    .default(256)
+    .describe('max accepted rollouts kept per tier, newest first (balanced)'),
   newShare: z
     .number()
     .min(0)
     .max(1)
     .default(0.5)
-    .describe('part of the training sequences that comes from the newest rollouts (balanced)'),
+    .describe('share of training sequences from the newest rollouts (balanced)'),
   accumulate: z
     .boolean()
     .default(true)
@@ -121,10 +125,10 @@ const buffer = z.strictObject({
   accept: z
     .enum(ACCEPTANCES)
     .default('passing')
-    .describe('what is trained on: rollouts that pass; the others are controls'),
+    .describe('rollouts to train on: passing; the other values are controls'),
 });
 
-/** What is learned from them: the algorithm, and its own settings as it declares them. */
+/** Algorithm, with the settings that it declares. */
 const algorithm = z.strictObject({
   id: z
     .enum(ALGORITHM_IDS)
@@ -137,34 +141,30 @@ const algorithm = z.strictObject({
 const optimiser = z.strictObject({
   stepsPerIteration: count(1, 100_000)
     .default(8)
-    .describe('optimiser steps an iteration (balanced)'),
-  batchSize: count(1, 4096).default(8).describe('sequences a step'),
+    .describe('optimiser steps per iteration (balanced)'),
+  batchSize: count(1, 4096).default(8).describe('sequences per step'),
   learningRate: z
     .number()
     .gt(0)
     .max(1)
     .default(2e-4)
-    .describe('of Adam; constant after the warm-up'),
-  warmupSteps: count(0)
-    .default(4)
-    .describe(
-      'first steps of the run, in which the learning rate rises in a line; the last of them takes all of it',
-    ),
+    .describe('learning rate of Adam; constant after warm-up'),
+  warmupSteps: count(0).default(4).describe('steps of linear learning-rate warm-up'),
   weightDecay: z
     .number()
     .min(0)
     .max(10)
     .default(0)
-    .describe('of the adapter, decoupled: each step takes away learning rate x this of it'),
+    .describe('decoupled weight decay of the adapter, multiplied by the learning rate'),
   maxNorm: z
     .number()
     .gt(0)
     .max(1e6)
     .default(1)
-    .describe('gradients of a larger norm over the whole adapter are scaled down to it'),
+    .describe('max gradient norm over the whole adapter; larger gradients are clipped'),
 });
 
-/** What is trained: which layers, the adapter of each, the memory that they may take. */
+/** Trained layers, their adapters and the memory they may use. */
 const layers = z.strictObject({
   choice: z
     .string()
@@ -174,47 +174,47 @@ const layers = z.strictObject({
     )
     .default('last')
     .describe(
-      'how the trained layers are chosen: activation, gradient, last, random, all, or numbers like 20,21',
+      'choice of the trained layers: activation, gradient, last, random, all, or numbers like 20,21',
     ),
   topLayers: count(1, 1000)
     .default(8)
-    .describe('layers that activation, gradient, last and random choose'),
+    .describe('number of layers that activation, gradient, last and random choose'),
   targets: z
     .array(z.enum(LORA_TARGETS))
     .min(1)
     .default([...LORA_TARGETS])
-    .describe('linear maps of a layer that are adapted'),
-  rank: count(1, 1024).default(16).describe('directions of each LoRA factor pair'),
-  scale: z.number().gt(0).max(1000).default(2).describe('factor on the adapter (alpha / rank)'),
-  dropout: z.number().min(0).lt(1).default(0).describe("of the adapter's inputs"),
+    .describe('linear maps to adapt in each layer'),
+  rank: count(1, 1024).default(16).describe('rank of the LoRA factors'),
+  scale: z.number().gt(0).max(1000).default(2).describe('scale of the adapter (alpha / rank)'),
+  dropout: z.number().min(0).lt(1).default(0).describe("dropout on the adapter's inputs"),
   trainerMemory: count(0, 2 ** 40)
     .default(600_000_000)
-    .describe('bytes for activations, gradients and moments'),
+    .describe('memory for activations, gradients and moments, in bytes'),
   boundaryMemory: count(0, 2 ** 40)
     .default(256_000_000)
-    .describe('bytes of cached activations below the trained layers'),
+    .describe('cache of activations below the trained layers, in bytes'),
 });
 
 /** Held-out problems, and what their verdicts decide. */
 const evaluation = z.strictObject({
   devSize: count(1, 20)
     .default(5)
-    .describe('problems of each tier in the evaluation after each iteration')
+    .describe('problems per tier in the dev evaluation after each iteration')
     .meta({ first: 6 }),
   testSize: count(1, 100)
     .default(25)
-    .describe('problems of each tier in the evaluation before and after the run')
+    .describe('problems per tier in the test evaluation before and after the run')
     .meta({ first: 7 }),
   gate: z
     .boolean()
     .default(true)
-    .describe('go back to the best adapter after a significant drop on the dev problems'),
+    .describe('roll back to the best adapter after a significant drop on the dev problems'),
   forgetting: count(0, GENERAL_PROMPTS)
     .optional()
     .describe(
-      'general prompts on which the run measures, beside held-out English, how far the model has moved; 0: not at all; ' +
-        `${GENERAL_PROMPTS}: all; default, of a model that knows language (a vocabulary of ${LANGUAGE_VOCABULARY} or more): one for ` +
-        `every ${TOKENS_PER_PROMPT} tokens that the rollouts may sample, ${LEAST_PROMPTS} at least`,
+      'general prompts for measuring forgetting, in addition to held-out English; 0: none; ' +
+        `${GENERAL_PROMPTS}: all; default for a language model (a vocabulary of ${LANGUAGE_VOCABULARY} or more): one per ` +
+        `${TOKENS_PER_PROMPT} rollout tokens, at least ${LEAST_PROMPTS}`,
     ),
   maxForgetting: z
     .number()
@@ -222,28 +222,28 @@ const evaluation = z.strictObject({
     .max(100)
     .optional()
     .describe(
-      'nats a token of held-out English that the submitted adapter may lose, fewer than these, where that is measured: one that loses ' +
-        'more is submitted with less of its strength; default: no limit, small: 0.05',
+      'limit of the loss on held-out English, in nats per token, if it is measured: an adapter that loses more is submitted at reduced ' +
+        'strength; default: no limit, small: 0.05',
     ),
   constrained: z
     .boolean()
     .default(false)
     .describe(
-      "evaluate the test problems under the task's grammar of answers too, before and after: twice the time of both",
+      "also evaluate the test problems with the task's answer grammar, before and after; doubles the time of both",
     ),
   gateLevel: z
     .number()
     .gt(0)
     .lt(1)
     .default(0.05)
-    .describe('level of that test (exact, paired, of the mean over tiers)'),
+    .describe('significance level of the gate (exact paired test of the mean over tiers)'),
 });
 
-/** Who answers the rules. */
+/** Policy that answers the rules, and its patience. */
 const monitor = z.strictObject({
   patience: count(1, 1000)
     .default(PROFILE_PATIENCE.downloaded)
-    .describe('evaluations that speak against a gain after which the run stops (rule R3)'),
+    .describe('stop after this many evaluations without improvement (rule R3)'),
   policy: z
     .enum(['scripted', 'observe'])
     .default('scripted')
@@ -251,9 +251,8 @@ const monitor = z.strictObject({
 });
 
 /**
- * By part, what concerns no part beside them. Each description is a flag's help
- * (src/operations/flags.ts). Defaults are those for downloaded models; `PROFILES` says what the
- * embedded one has instead.
+ * Settings of a run, by part. Each description is a flag's help (src/operations/flags.ts). Defaults
+ * are those for downloaded models; `PROFILES` lists the others.
  */
 export const runSettings = z.strictObject({
   task: z
@@ -268,19 +267,19 @@ export const runSettings = z.strictObject({
     .regex(/^[A-Za-z][\w-]{0,30}$/, 'expected a name such as answer')
     .optional()
     .describe(
-      'of rows of data: the answer is what stands between <tag> and </tag>, and prompts say so; default: the whole reply',
+      'for rows of data: the answer is the text between <tag> and </tag>, and prompts say so; default: the whole reply',
     ),
   verifySeconds: z.number().gt(0).max(3600).optional().describe(VERIFY_SECONDS_HELP),
   profile: z
     .enum(['auto', 'embedded', 'small', 'downloaded'])
     .default('auto')
-    .describe('which defaults hold; auto: by the model; small: under 500M parameters'),
+    .describe('set of defaults; auto: chosen by the model; small: under 500M parameters'),
   seed: z
     .string()
     .regex(/^\d{1,20}$/, { error: 'expected a whole number of 0 or more', abort: true })
     .refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64')
     .default('42')
-    .describe('64-bit seed of every draw')
+    .describe('64-bit seed of the run')
     .meta({ first: 8 }),
   iterations: count(1, 1000)
     .default(6)
@@ -291,11 +290,11 @@ export const runSettings = z.strictObject({
     .gt(0)
     .max(100_000)
     .optional()
-    .describe('begin no further iteration after so many minutes'),
+    .describe('start no further iteration after this many minutes'),
   signer: z
     .enum(['witness', 'single-process'])
     .default('witness')
-    .describe('who signs the log: a process of its own, or this one (reports say so)'),
+    .describe('signer of the log: a separate witness process, or this process (reports say so)'),
   model: model.prefault({}),
   sampling: sampling.prefault({}),
   buffer: buffer.prefault({}),
@@ -307,14 +306,14 @@ export const runSettings = z.strictObject({
 });
 
 export type RunSettings = z.output<typeof runSettings>;
-/** As a caller writes them; a seed may be a number or a bigint too. */
+/** Settings as a caller writes them; a seed may also be a number or a bigint. */
 export type RunSettingsInput = Omit<z.input<typeof runSettings>, 'seed'> & {
   readonly seed?: Seed | undefined;
 };
 
 /**
- * What differs from the schema's defaults. The embedded model's rollouts are cheap, so it takes
- * thousands. Patience is the same in `small` and `downloaded`: PROFILE_PATIENCE has two.
+ * Differences from the schema's defaults. The rollouts of the embedded model are cheap, so it takes
+ * thousands. Patience is the same in `small` and `downloaded`: PROFILE_PATIENCE has two values.
  */
 export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, RunSettingsInput>> =
   {
@@ -370,12 +369,16 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
   };
 
 /**
- * Of rows of data, whatever the model: few are held out, and all of those are asked, as `eval`
- * does. A tier that has fewer asks fewer.
+ * Defaults for rows of data, for any model: all held-out rows are evaluated, as in `eval`, since
+ * there are few. A tier with fewer rows uses fewer.
  */
 export const DATA_DEFAULTS: RunSettingsInput = {
   evaluation: { devSize: SET_SIZE.dev, testSize: SET_SIZE.test },
 };
+
+/** Seed of what a run draws once. */
+export const seedOf = ({ seed }: Pick<RunSettings, 'seed'>, purpose: string): bigint =>
+  deriveSeed({ runSeed: BigInt(seed), purpose, iteration: 0, problemId: '', sample: 0 });
 
 const complain = (problems: readonly string[]): never => {
   throw new IsoproError('INVALID_ARGUMENT', problems.join('; '));
@@ -428,9 +431,7 @@ function meantValue(issue: z.core.$ZodIssue, given: unknown): string {
   return issue.path.join('.') === 'layers.choice' ? didYouMean(typed, LAYER_METHODS) : '';
 }
 
-/**
- * What is wrong, by path, with what was given; a name that stands in another place is told where.
- */
+/** Problems of settings by path, with the given value; a misplaced name is told its place. */
 function complaints({ issues }: z.ZodError, given: unknown): string[] {
   return issues.flatMap((issue) => {
     const at = issue.path.join('.');
@@ -459,10 +460,10 @@ function complaints({ issues }: z.ZodError, given: unknown): string[] {
 }
 
 /**
- * All settings of a run, from those given, the profile's and the schema's defaults. `model.threads`
- * stays 0 where the machine decides; the run writes the number it found into its manifest. How many
- * parameters a file has is not asked here: without a profile by name any but the embedded model is
- * a downloaded one (`withProfile` of profile.ts looks).
+ * Resolves all settings of a run from the given ones, the profile and the schema's defaults.
+ * `model.threads` stays 0 if the machine decides; the run writes the actual number to its manifest.
+ * The size of a model is not read here: without a profile, every model but the embedded one counts
+ * as downloaded (see `withProfile` in profile.ts).
  * @throws IsoproError INVALID_ARGUMENT naming the paths of fields that are wrong, unknown or
  *   contradict each other
  */
@@ -485,7 +486,7 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   return contradictions.length > 0 ? complain(contradictions) : settings;
 }
 
-/** Whether they are whole, as resolveSettings gives them. */
+/** Checks whether settings are complete, as resolveSettings returns them. */
 export function isResolved(given: RunSettingsInput): given is RunSettings {
   const { success, data } = runSettings.safeParse(given);
   return (
@@ -495,11 +496,11 @@ export function isResolved(given: RunSettingsInput): given is RunSettings {
   );
 }
 
-/** Whether steps draw accepted rollouts from the replay buffer. */
+/** Checks whether steps draw accepted rollouts from the replay buffer. */
 export const replaysRollouts = (settings: RunSettings): boolean =>
   algorithmOf(settings).replays === true;
 
-/** By number, or all of them: none is left to be chosen. */
+/** Checks whether layers are given by number or as all, so that none are chosen. */
 export const layersAreNamed = ({ layers: { choice } }: RunSettings): boolean =>
   /^\d|^all$/.test(choice);
 
@@ -522,21 +523,25 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
     );
   }
   if (kept.kind === 'classic' && stated.includes('optimiser.stepsPerIteration'))
-    found.push('optimiser.stepsPerIteration: the classic buffer makes one pass over everything');
+    found.push(
+      'optimiser.stepsPerIteration: it has no effect with the classic buffer, which uses everything once',
+    );
   if (kept.kind === 'classic' && !kept.accumulate)
-    found.push('buffer.accumulate: the classic buffer is the one that keeps everything');
+    found.push(
+      'buffer.accumulate: it cannot be false with the classic buffer, which keeps everything',
+    );
   if (layersAreNamed(settings) && stated.includes('layers.topLayers'))
     found.push(
       `layers.topLayers: ${trained.choice === 'all' ? 'all layers are' : 'the layers are named and'} trained already`,
     );
   if (settings.evaluation.forgetting === 0 && stated.includes('evaluation.maxForgetting'))
     found.push(
-      'evaluation.maxForgetting: with evaluation.forgetting 0 what is forgotten is not measured',
+      'evaluation.maxForgetting: with evaluation.forgetting 0, forgetting is not measured',
     );
   return found;
 }
 
-/** How the task is judged and asked, whatever its turns. */
+/** Options for judging and prompting a task, without its turns. */
 export const askingOptions = (settings: RunSettings): OpenTaskOptions => ({
   ...dataOptionsOf(settings),
   ...askingOf(settings.sampling),
@@ -547,13 +552,13 @@ export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
   ...(settings.sampling.turns === 0 ? {} : { turns: settings.sampling.turns }),
 });
 
-/** Of the rollouts of all iterations, at most. */
+/** Max tokens of the rollouts of all iterations. */
 const rolloutTokens = ({ iterations, sampling: { rollouts, maxTokens } }: RunSettings): number =>
   iterations * rollouts * maxTokens;
 
 /**
- * With the threads, kernels and turns that model and task have, and the measure of forgetting that
- * the model's vocabulary allows.
+ * Settings in use: with the threads, kernels and turns of model and task, and the forgetting
+ * measurement that the vocabulary allows.
  */
 export const inUse = (
   settings: RunSettings,

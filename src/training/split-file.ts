@@ -1,6 +1,6 @@
 /**
- * Beside a data file: which of its rows are kept from training, so that the next run keeps the same
- * ones, however the data grow.
+ * Split file next to a data file, which lists the held-out rows, so that later runs keep the same
+ * ones even if the data grow.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { writeFileAtomically } from '../engine/atomic-file.js';
@@ -16,19 +16,19 @@ export async function keepSplit({ rows }: OpenTask, notice: (text: string) => vo
   if (duplicates > 0)
     notice(
       duplicates === 1
-        ? '1 row of the data says again what another one says, and is left out'
-        : `${duplicates} rows of the data say again what other ones say, and are left out`,
+        ? '1 row of the data is a duplicate and is left out'
+        : `${duplicates} rows of the data are duplicates and are left out`,
     );
   const { rows: near, heldOut, example } = rows.nearDuplicates();
   if (example !== null)
     notice(
-      `${near} of the ${heldOut} rows that are kept from training are nearly the same as one that is trained on, such as rows ` +
-        `${example.heldOut} and ${example.train}: what is measured on them may be memory`,
+      `${near} of the ${heldOut} held-out rows are nearly identical to a training row, such as rows ` +
+        `${example.heldOut} and ${example.train}: results on them may be memorised`,
     );
   try {
     if (existsSync(split.file) && readFileSync(split.file, 'utf8') === split.text) return;
     await writeFileAtomically(split.file, [Buffer.from(split.text)]);
   } catch (error) {
-    notice(`the split could not be written down: ${(error as Error).message}`);
+    notice(`the split could not be written: ${(error as Error).message}`);
   }
 }

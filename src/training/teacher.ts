@@ -39,10 +39,10 @@ function requireSameTokens(teacher: Model, student: Model): void {
 
 export class TeacherModel implements Teacher {
   readonly #model: Model;
-  /** False where it is the student's own model, without its adapter. */
+  /** False for the student's own model, without its adapter. */
   readonly #owned: boolean;
   readonly #settings: RunSettings;
-  /** As the teacher is asked it. */
+  /** Task as the teacher is prompted. */
   readonly #task: OpenTask;
   /** Opened with the first samples: until then only the model's evaluation needs memory. */
   #scorer: Trainer | null = null;
@@ -55,9 +55,9 @@ export class TeacherModel implements Teacher {
   }
 
   /**
-   * Null where the algorithm has none. Vocabularies are compared by size before the model is
-   * loaded, and then token by token. A teacher that is the student's own file, asked otherwise, is
-   * not loaded again.
+   * Opens the teacher; null if the algorithm has none. Vocabularies are compared by size before the
+   * model is loaded, and then token by token. A teacher that is the student's own file with another
+   * prompt is not loaded again.
    * @throws IsoproError INVALID_ARGUMENT, and as loadModel
    */
   static async open(
@@ -68,7 +68,7 @@ export class TeacherModel implements Teacher {
   ): Promise<TeacherModel | null> {
     const { teacher: name, teacherExamples: examples } = settings.algorithm;
     if (name === undefined) return null; // a setting of no other algorithm is accepted with it
-    const cancelling = signal === undefined ? {} : { signal };
+    const cancelling = given({ signal });
     const asked = examples === undefined ? task : askedOtherwise(task, { examples });
     const { path } = await resolveModel(name, cancelling);
     if (path === student.path) return new TeacherModel(student, false, settings, asked);
@@ -77,7 +77,7 @@ export class TeacherModel implements Teacher {
     if (vocabularySize !== student.info.vocabularySize)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${WHERE}: the teacher has ${vocabularySize} tokens and the student ${student.info.vocabularySize}: they cannot be compared`,
+        `${WHERE}: the teacher has ${vocabularySize} tokens and the student ${student.info.vocabularySize}, so they cannot be compared`,
       );
     const model = await loadModel(path, {
       threads: student.info.threads,
@@ -122,13 +122,7 @@ export class TeacherModel implements Teacher {
       localBackend(this.#model),
       this.#task,
       dev.problems,
-      {
-        adapter: null,
-        style,
-        maxTokens,
-        maxSequences: model.maxSequences,
-        ...given({ signal }),
-      },
+      { adapter: null, style, maxTokens, maxSequences: model.maxSequences, ...given({ signal }) },
     );
     await this.#model.releaseContext();
     log.append([
@@ -143,7 +137,7 @@ export class TeacherModel implements Teacher {
     throw new IsoproError(
       'TEACHER_NO_BETTER',
       `the teacher reaches ${percent(theirs)} on the ${dev.problems.length} dev problems and the student ${percent(own)}; ` +
-        `--headroom asks for ${percent(algorithm.headroom)} more`,
+        `--headroom requires ${percent(algorithm.headroom)} more`,
     );
   }
 

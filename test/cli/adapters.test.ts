@@ -48,7 +48,7 @@ test('inspect: a table, every module, JSON', async () => {
   const table = await runCli(['adapters', 'inspect', file('adapter.gguf')]);
   expect([table.code, table.stderr]).toEqual([0, '']);
   expect(table.stdout).toMatch(/^model +llama$/m);
-  expect(table.stdout).toMatch(/^base +not said$/m);
+  expect(table.stdout).toMatch(/^base +unknown$/m);
   expect(table.stdout).toMatch(/^attn_q +0-1 +4 +8 +64 x 64 +[\d.]+$/m);
   expect((await runCli(['adapters', 'inspect', file('adapter.gguf'), '--modules'])).stdout).toMatch(
     /^blk\.1\.ffn_up +4 +8 +128 x 64( +[\d.]+){3}$/m,

@@ -31,8 +31,8 @@ test('the system message and the examples of the run, without a question; of oth
   const found = { run: { folder: 'run', manifest: { start } as unknown as RunManifest } };
   // what prints them is named whole; the file is not in this folder
   expect(askedBehind(found, sentByClients(found))).toBe(
-    'The adapter was trained behind a system message and 2 solved examples: without the same before a question it answers otherwise. ' +
-      'Whoever asks has to send them; `npx isopro-native tasks generate --task TASK --check exact ' +
+    'The adapter was trained with a system message and 2 solved examples before every question; without them its answers differ. ' +
+      'Clients must send them; `npx isopro-native tasks generate --task TASK --check exact ' +
       `--system ${shellWord('Be brief.')} --examples 2 --style plain --json\` prints them (TASK: the file of rows).`,
   );
   const named = { file: 'adapter.gguf', ...found };
@@ -55,9 +55,7 @@ test('the system message and the examples of the run, without a question; of oth
   // what the file is called is no part of the task
   copyFileSync(file, path.join(folder.path, 'clean.csv'));
   expect(await asTrained(found, path.join(folder.path, 'clean.csv'))).toEqual(before);
-  await expect(asTrained({ run: null }, file)).rejects.toThrow(
-    '--task goes with the adapter of a run',
-  );
+  await expect(asTrained({ run: null }, file)).rejects.toThrow('--task needs the adapter of a run');
   writeFileSync(file, `prompt,answer\n${rows('b').join('\n')}\n`);
   await expect(asTrained(found, file)).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',

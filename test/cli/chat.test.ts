@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { chat } from '../../src/cli/chat-session.js';
+import { chat } from '../../src/cli/chat/session.js';
 import { abortError } from '../../src/errors.js';
 import {
   Conversation,
@@ -136,7 +136,7 @@ describe('a dialogue', () => {
     type('hang\r');
     await until('you said ');
     type('\u0003');
-    await until('ended by Ctrl-C');
+    await until('stopped by Ctrl-C');
     type('\u0003');
     await until('/exit');
     type('go on\r');
@@ -158,7 +158,7 @@ describe('a dialogue', () => {
     await until('you said ');
     type('next\rha');
     type('\u0003');
-    await until('\n(ended by Ctrl-C)\n> next\nyou said next\n');
+    await until('\n(stopped by Ctrl-C)\n> next\nyou said next\n');
     await until('> ha');
     type('lf\r');
     await until('you said half');
@@ -307,7 +307,7 @@ describe('through a pipe', () => {
     writeSyntheticAdapter(adapter, shape, { base: [...sha256].reverse().join('') });
     const told = (stderr: string): string => stderr.replace(/\s+/g, ' ');
     const note = expect.stringMatching(
-      /^named\.gguf was trained on another file than model\.gguf \(SHA-256 \w{12}…\): its answers/,
+      /^named\.gguf was trained on a different model file than model\.gguf \(SHA-256 \w{12}…\): its answers/,
     );
     for (const command of [
       asked,

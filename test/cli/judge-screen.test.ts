@@ -106,7 +106,7 @@ test('a score stands beside the division that gives it', () => {
     obligations: 1,
   };
   expect(judgeText(report({ scores: few }), 0.92, FILE)).toMatch(
-    /^process score +none: .*too few to score.*ordinary result$/m,
+    /^process score +none: .*too few to score.*which is normal$/m,
   );
 });
 
@@ -172,7 +172,7 @@ test('the verdict is on the log: what the run did to the model stands before it,
       .join('\n');
   };
   expect(ends(0.1, 0.5)).toMatch(
-    /^The run made the model better: 50\.0 % .* 10\.0 % before\.\nPASS: the log is whole.* above$/,
+    /^The run made the model better: 50\.0 % .* 10\.0 % before\.\nPASS: the log is intact.* above$/,
   );
   expect(ends(0.5, 0.1)).toMatch(
     /^The run made the model worse: 10\.0 % .* 50\.0 % before\.\nPASS: /,
@@ -193,7 +193,7 @@ test('the verdict is on the log: what the run did to the model stands before it,
   );
   const scores = { ...report().scores, accuracy_score: null };
   expect(ends(0.1, 0.5, { steps, scores, heldOut: null })).toMatch(
-    /\nPASS: .* above\. Not looked at: test problems, answered here again$/,
+    /\nPASS: .* above\. Not checked: test problems, answered here again$/,
   );
 });
 
@@ -235,7 +235,7 @@ describe('in a terminal', () => {
     const style = { width: 80, prose: 80, color: true };
     const plain = judgeText(report(), 0.92, { ...style, color: false });
     const text = judgeText(report(), 0.92, style);
-    expect(text).toContain('\u001b[32mPASS: the log is whole');
+    expect(text).toContain('\u001b[32mPASS: the log is intact');
     expect(stripVTControlCharacters(text)).toBe(plain);
     const failed = report({
       verdict: 'hard_fail',

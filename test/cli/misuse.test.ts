@@ -247,7 +247,7 @@ test('that the model which comes with the project cannot read rows of data is sa
   )) {
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /tiny knows the prompt of scheduling and no language, and cannot answer rows of data: name a model with --model/,
+      /tiny only knows the task scheduling and no language, so it cannot answer rows of data: name another model with --model/,
     );
   }
   rmSync(folder, { recursive: true });

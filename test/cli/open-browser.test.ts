@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
-import { privatePage } from '../../src/cli/open-browser.js';
+import { privatePage } from '../../src/cli/serve/browser.js';
 
 const home = mkdtempSync(path.join(tmpdir(), 'isopro-open-'));
 afterAll(() => rmSync(home, { recursive: true, force: true }));

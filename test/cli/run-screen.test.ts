@@ -189,7 +189,7 @@ describe('the screen', () => {
     const terminal = new Terminal(80);
     const screen = screenOn(terminal, { now: 0 });
     expect(terminal.shown).toMatch(
-      /^tiny on scheduling {3}loading {3}0:00, time left not known yet\n\[-+\]$/,
+      /^tiny on scheduling {3}loading {3}0:00, time left unknown\n\[-+\]$/,
     );
     screen.onDownload({ downloadedBytes: 250e6, totalBytes: 500e6 });
     expect(terminal.shown).toMatch(/\n\[#{15}-{15}\] fetched 250 MB of 500 MB$/);
@@ -289,7 +289,7 @@ describe('the screen', () => {
       COURSE.length,
     );
     expect(
-      written.filter((line) => line.includes('60 of 60 samples; now the first step')).length,
+      written.filter((line) => line.includes('60 of 60 samples; starting the first step')).length,
     ).toBe(3);
     expect(written.filter((line) => /about \d+:\d\d left/.test(line)).length).toBeGreaterThan(3);
     for (const line of written) expect(line).toMatch(/^[\x20-\x7e]+\n$/);

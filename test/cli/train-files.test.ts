@@ -37,17 +37,17 @@ describe('a training that was interrupted before the renderer was corrected', ()
     [
       'whose answers ended otherwise',
       { ...now, formerEndOfAnswer: 5 },
-      /^INVALID_ARGUMENT: .* ends with the token 7, .* ended with 5 before$/,
+      /^INVALID_ARGUMENT: .* ends with the token 7, .* instead of 5$/,
     ],
     [
       'whose prompts were rendered otherwise',
       { ...now, formerRendererId: 'old' },
-      /^INVALID_ARGUMENT: .* the renderer was corrected since/,
+      /^INVALID_ARGUMENT: .* the renderer has since been corrected/,
     ],
     [
       'of both',
       { ...now, formerRendererId: 'old', formerEndOfAnswer: 5 },
-      /the renderer was corrected .*; an answer now ends/,
+      /the renderer has since been corrected.*; an answer now ends/,
     ],
   ])('%s', (_, tokens, expected) => {
     expect(refusal(begun(course), tokens)).toMatch(expected);
@@ -70,6 +70,6 @@ test('one that was begun since goes on with the tokens that it was begun with, a
     /ends with the token 9, .* ended with 7/,
   );
   expect(refusal(own, { ...tokens, rendererId: 'newer' })).toMatch(
-    /the renderer was corrected since/,
+    /the renderer has since been corrected/,
   );
 });

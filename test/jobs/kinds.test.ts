@@ -551,12 +551,16 @@ describe('what a job comes to', () => {
     ['gate', { adapter: ID, as: 'extract', evidence: '/trials.json', gate: 1 }, 'settings: '],
     ['gate', { adapter: ID, as: 'extract', guards: '/guards.json', gate: 1 }, 'settings: '],
     ['gate', { adapter: ID, as: 'extract', registry: '/elsewhere' }, 'settings: '],
-    ['train', { data: 'file-rows', lr: 1, learningRate: 1 }, 'learningRate: it is given as lr too'],
+    [
+      'train',
+      { data: 'file-rows', lr: 1, learningRate: 1 },
+      'learningRate: it is also given as lr',
+    ],
     ['train', { data: 'file-rows', objective: 'dpo', elite: 0.5 }, 'objective: dpo learns pairs'],
     [
       'train',
       { data: 'file-rows', validation: 0.1, validationData: 'file-more' },
-      'validationData: it takes the place of a share',
+      'validationData: it replaces the share',
     ],
     ...['out', 'resume', 'force', 'overwrite', 'dryRun'].map(
       (name) =>
@@ -572,7 +576,7 @@ describe('what a job comes to', () => {
     ['eval', { samples: 4, k: '4,1' }, 'k: expected ascending whole numbers from 1 to 4'],
     ['eval', { samples: 4, k: '1,8' }, 'k: expected ascending whole numbers from 1 to 4'],
     ['eval', { k: 'all' }, 'settings.k: expected whole numbers such as 1,4'],
-    ['eval', { context: 256, contextTokens: 256 }, 'contextTokens: it is given as context too'],
+    ['eval', { context: 256, contextTokens: 256 }, 'contextTokens: it is also given as context'],
     ['eval', { backend: 'recorded:/etc/passwd' }, 'settings: there is no "backend"'],
     ['eval', { out: '/tmp/x' }, 'settings: there is no "out"'],
     ['eval', { registry: '/tmp/x' }, 'settings: there is no "registry"'],
@@ -769,21 +773,23 @@ describe('what a job comes to', () => {
     const thirty = Array.from({ length: 30 }, (_, i) => `m${i}`).join(', ');
     const long = 'x'.repeat(101);
     expect(said(() => many.model(long, 'p'))).toBe(
-      `"${'x'.repeat(100)}" is no model of this server: ${thirty}; start it with --allow-model`,
+      `"${'x'.repeat(100)}" is not a model of this server (${thirty}); start the server with --allow-model to add it`,
     );
     expect(said(() => many.adapter('x', 'p'))).toBe(
-      '"x" is neither an adapter of this server (none) nor a job of this key that made one',
+      '"x" is neither an adapter of this server (none) nor a job of this key that produced one',
     );
     expect(many.tasks()).toEqual([...BUILT_IN_IDS]);
     expect(names.tasks()).toEqual([...BUILT_IN_IDS, 'sums']);
     expect(said(() => names.task('x', 'p'))).toBe(
-      `"x" is no task of this server: ${names.tasks().join(', ')}, or the id of a file of rows; start it with --allow-task`,
+      `"x" is neither a task of this server (${names.tasks().join(', ')}) nor the id of an uploaded file of rows; start the server with --allow-task to add it`,
     );
     expect(said(() => names.adapter('x', 'p'))).toContain('of this server (kind)');
     expect(said(() => many.registry('p'))).toBe(
       'this server has no registry; start it with --registry',
     );
-    expect(said(() => names.file('x', 'p'))).toBe('"x" is no file that this key has uploaded');
+    expect(said(() => names.file('x', 'p'))).toBe(
+      '"x" is not a file that was uploaded with this key',
+    );
     expect(names.file('file-rows', 'p')).toBe('/rows.jsonl');
     expect(said(() => names.check('model:file-large', 'p'))).toBe(
       '"model:file-large": a grader has at most 1048576 bytes',
@@ -794,7 +800,7 @@ describe('what a job comes to', () => {
     expect(names.check('json', 'p')).toBe('json');
     for (const check of ['json:x', 'model:x', 'command:rm'])
       expect(said(() => names.check(check, 'p'))).toBe(
-        `"${check}": of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)`,
+        `"${check}": requests can only use checks that run no program and read no file except an upload (json:ID, model:ID)`,
       );
   });
 
@@ -805,7 +811,7 @@ describe('what a job comes to', () => {
       } catch (error) {
         expect(error).toMatchObject({ code: 'run_not_allowed', param: 'settings.run' });
         expect((error as Error).message).toBe(
-          `${JSON.stringify(name.slice(0, 100))} is no run of this key in the folder of this server`,
+          `${JSON.stringify(name.slice(0, 100))} is not a run of this key in the runs folder of this server`,
         );
         return null;
       }
@@ -826,7 +832,7 @@ describe('what a job comes to', () => {
     ];
     for (const name of strange) expect([name, taken(name)]).toEqual([name, null]);
     expect(() => names.truthRun('mine', 'p')).toThrow(
-      '"mine" is no truth run of this key in the folder of this server',
+      '"mine" is not a truth run of this key in the runs folder of this server',
     );
     expect(path.basename(names.truthRun('truth-1', 'p'))).toBe('truth-1');
   });

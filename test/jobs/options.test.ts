@@ -27,8 +27,8 @@ test('each option of a training has its bounds, and a file that is there is not 
     );
   expect(await said({})).toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: `options.out: ${out} is there already`,
-    remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
+    message: `options.out: ${out} already exists`,
+    remedy: 'Give another path, or set `overwrite: true` to replace the file.',
   });
   const table: [name: string, taken: readonly unknown[], refused: readonly unknown[]][] = [
     ['examples', [[{ a: 1 }]], [[], [1]]],
@@ -60,7 +60,7 @@ test('each option of a training has its bounds, and a file that is there is not 
       expect([name, value, (await said({ [name]: value })).message]).toEqual([
         name,
         value,
-        `options.out: ${out} is there already`,
+        `options.out: ${out} already exists`,
       ]);
     for (const value of refused)
       expect([name, value, await said({ [name]: value })]).toEqual([
@@ -81,12 +81,12 @@ test('names that the command has are read, one at a time, and options do not con
       () => 'trained',
       ({ message }: Error) => message,
     );
-  expect(await said({ lr: 0.1, batch: 2, top: 1 })).toBe(`options.out: ${out} is there already`);
+  expect(await said({ lr: 0.1, batch: 2, top: 1 })).toBe(`options.out: ${out} already exists`);
   expect(await said({ lr: 0 })).toContain('options.learningRate: ');
-  expect(await said({ lr: 0.1, learningRate: 0.1 })).toBe('learningRate: it is given as lr too');
+  expect(await said({ lr: 0.1, learningRate: 0.1 })).toBe('learningRate: it is also given as lr');
   expect(await said({ objective: 'dpo', dedupe: 1 })).toContain('options.objective: dpo learns');
   expect(await said({ resume: true, overwrite: true })).toContain('options.force: ');
-  expect(await said({ resume: true })).toBe(`--resume: there is no ${out}.state`);
+  expect(await said({ resume: true })).toBe(`options.resume: there is no ${out}.state`);
 });
 
 test('a guard that is not measured with the gate is refused before an attempt is spent', () => {
@@ -176,13 +176,13 @@ test('conditions that are one under the settings are refused before any run, and
   ).toMatchObject({
     code: 'INVALID_ARGUMENT',
     message:
-      'buffer.accumulate: the condition no-accumulation is to change it, so it cannot be set for all',
+      'buffer.accumulate: the condition no-accumulation changes this setting, so it cannot be set for all',
   });
   expect(await refused({ iterations: 1 }, { conditions: ['no-accumulation'] })).toMatchObject({
     code: 'CONDITIONS_EQUAL',
     message: 'under these settings no-accumulation is full: it changes nothing that decides a run',
     remedy:
-      'Leave it out with --conditions, or take more iterations than one: the first has nothing earlier to train on.',
+      'Leave it out with --conditions, or use more than one iteration: the first has no earlier rollouts to train on.',
   });
   expect(
     await refused({}, { conditions: ['no-accumulation', 'random-layers'], seeds: [] }),

@@ -343,7 +343,8 @@ describe('states', () => {
       runs,
     };
     const after = queueOf({ allowed }, runs);
-    const message = '"base" is no model of this server: other; start it with --allow-model';
+    const message =
+      '"base" is not a model of this server (other); start the server with --allow-model to add it';
     expect(await ended(after, lost.id)).toMatchObject({
       state: 'failed',
       attempts: 0,
@@ -452,7 +453,9 @@ describe('whose it is', () => {
     expect(queue.names(ANN!).adapter(trained.id, 'p')).toBe(result.adapter);
     expect(queue.names(ROOT!).adapter(trained.id, 'p')).toBe(result.adapter);
     expect(() => queue.names(BOB!).adapter(trained.id, 'p')).toThrow('neither an adapter');
-    expect(() => queue.names(BOB!).file(data, 'p')).toThrow('no file that this key');
+    expect(() => queue.names(BOB!).file(data, 'p')).toThrow(
+      'not a file that was uploaded with this key',
+    );
     expect(queue.isInUse(data)).toBe(true);
     expect(queue.isInUse('file-none')).toBe(false);
   });

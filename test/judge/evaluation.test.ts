@@ -278,7 +278,7 @@ describe('isopro-native eval', () => {
     const without = await evaluate('--constrained');
     expect([without.code, without.stderr]).toEqual([
       1,
-      expect.stringMatching(/INVALID_ARGUMENT.*no grammar of answers/),
+      expect.stringMatching(/INVALID_ARGUMENT.*no answer grammar/),
     ]);
   }, 120_000);
   test('without a word about it, asks and samples as a run of the same model does, and says how', async () => {
@@ -302,7 +302,7 @@ describe('isopro-native eval', () => {
       NO_COLOR: '1',
     });
     expect(stdout).toContain(
-      `, style ${sampling.style}, at most ${sampling.maxTokens} tokens a reply; per cent solved`,
+      `, style ${sampling.style}, max ${sampling.maxTokens} tokens per reply; per cent solved`,
     );
     expect(stdout).toContain(`2 samples a problem at temperature ${sampling.temperature};`);
     // and not those of a larger model

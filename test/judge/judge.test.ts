@@ -1734,8 +1734,8 @@ describe('isopro-native judge', () => {
   test("prints the table, keeps the trace, and ends with the verdict's code", async () => {
     const run = copied();
     const { code, stdout } = await judge(run, '--task', trained.task);
-    expect(stdout).toMatch(/PASS: the log is whole/);
-    expect(stdout).toMatch(/of the user who judges/);
+    expect(stdout).toMatch(/PASS: the log is intact/);
+    expect(stdout).toMatch(/owned by the judging user/);
     expect(code).toBe(0);
     const trace = JSON.parse(
       readFileSync(join(run.folder, 'judge-trace.json'), 'utf8'),

@@ -395,7 +395,7 @@ describe('the witness process', () => {
     let said = '';
     second.stderr?.on('data', (text: Buffer) => (said += text.toString()));
     expect(await ended(second)).toBe(0);
-    expect(said).toContain('has a witness already');
+    expect(said).toContain('a witness is already running');
     const numbers = await Promise.all(
       [RUN, OTHER, 'ef56'.repeat(8)].map(
         async (runId, i) => parseTicket(await (clients[i] as WitnessClient).ticket(runId)).number,

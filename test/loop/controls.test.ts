@@ -291,7 +291,7 @@ describe('an ablation on a model and a task of one’s own', () => {
     ).rejects.toMatchObject({
       code: 'CONDITIONS_EQUAL',
       message: expect.stringMatching(/no-accumulation is full/),
-      remedy: expect.stringMatching(/--conditions, or take more iterations than one/),
+      remedy: expect.stringMatching(/--conditions, or use more than one iteration/),
     });
     const plain = { ...settings, profile: 'small' as const }; // which asks for no reasoning
     await expect(ablate(plain, { ...options, conditions: ['no-cot'] })).rejects.toMatchObject({

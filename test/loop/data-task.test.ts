@@ -192,7 +192,7 @@ test('a run is judged from a copy of its data and split, and not from other data
     };
     const { test: tested } = again;
     expect(again.nothingRun).toBe(true);
-    expect(typed(run)).toMatch(/^The run in .* had ended already: nothing was run\./);
+    expect(typed(run)).toMatch(/^The run in .* has already ended, so nothing was run\./);
     expect(tested.after.mean).toBeGreaterThan(0);
     expect(typed(judge!)).toMatch(/^PASS/m);
     expect(JSON.parse(typed(evaluate!, '--json'))).toMatchObject({

@@ -264,7 +264,7 @@ describe('a run', () => {
     await expect(run(settings('same.gguf'), { out: file('same') })).rejects.toMatchObject({
       code: 'TEACHER_NO_BETTER',
       message: expect.stringMatching(
-        /^the teacher reaches (\d+\.\d) % on the \d+ dev problems and the student \1 %; --headroom asks for \d+\.\d % more$/,
+        /^the teacher reaches (\d+\.\d) % on the \d+ dev problems and the student \1 %; --headroom requires \d+\.\d % more$/,
       ),
     });
     writeSyntheticModel(file('foreign.gguf'), {
@@ -274,7 +274,7 @@ describe('a run', () => {
     await expect(run(settings('foreign.gguf'), { out: file('foreign') })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
       message: expect.stringMatching(
-        /^algorithm\.teacher: the teacher has 512 tokens and the student \d+: they cannot be compared$/,
+        /^algorithm\.teacher: the teacher has 512 tokens and the student \d+, so they cannot be compared$/,
       ),
     });
   }, 240_000);

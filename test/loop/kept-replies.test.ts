@@ -100,7 +100,7 @@ async function interrupted(out: string, place: Place, task?: string): Promise<st
 }
 
 const said = (kept: number, of: number): string[] => [
-  `${kept} of ${of} samples kept from before the interruption`,
+  `${kept} of ${of} samples reused from before the interruption`,
 ];
 
 beforeAll(async () => {
@@ -241,7 +241,9 @@ test.each([
   expect(resumed).toEqual(await replies(backend));
   expect(notices).toEqual([
     ...said(2, 6),
-    ...(dependent ? ['a kept reply comes otherwise when it is sampled again: none is taken'] : []),
+    ...(dependent
+      ? ['resampling a saved reply gave a different result; all saved replies are discarded']
+      : []),
   ]);
   expect(asked).toEqual(dependent ? [6, 4, 6, 6] : [6, 4, 6]);
   log.close();
@@ -253,7 +255,7 @@ each('where the file cannot be written the run says so once and goes on', async 
   const notices: string[] = [];
   const result = await keptRun(folder, 'unwritable', { onNotice: (text) => notices.push(text) });
   expect(notices).toEqual([
-    expect.stringMatching(/^replies are not kept for the case of an interruption: .*EISDIR/),
+    expect.stringMatching(/^replies cannot be saved for resumption: .*EISDIR/),
   ]);
   expect(outcome('unwritable', result)).toEqual(whole);
 });
@@ -357,7 +359,7 @@ each('where the file cannot be written the run says so once and goes on', async 
       await change(what);
       await expect(keptRun(folder, what)).rejects.toMatchObject({
         code: 'LOG_TAMPERED',
-        message: expect.stringContaining(`${replies} are not those that the log names`),
+        message: expect.stringContaining(`${replies} differ from those named in the log`),
         remedy: expect.stringContaining('delete it'),
       });
     });

@@ -142,7 +142,7 @@ test('a trainer that cannot be taken back to its checkpoint is not left behind',
     rmSync(path.join(file('lost'), `log.sqlite${suffix}`), { force: true });
   await expect(opened(input, { out: file('lost') })).rejects.toMatchObject({
     code: 'LOG_UNREADABLE',
-    message: `${file('lost')} has checkpoints of a run, but no log that holds a record of it`,
+    message: `${file('lost')} has checkpoints of a run, but no log with its records`,
   });
 }, 120_000);
 
@@ -209,7 +209,7 @@ test('references are trained on where the task knows some; a limit that is the c
   await expect(opened(references, { out: file('references') })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
     message:
-      'buffer.accept: letters has no referenceReply, or episodes of several turns: there is nothing to train on',
+      'buffer.accept: letters has no referenceReply, or has episodes of several turns, so there is nothing to train on',
   });
   const told = async (name: string, more: RunSettingsInput): Promise<string[]> => {
     const notices: string[] = [];
@@ -221,7 +221,7 @@ test('references are trained on where the task knows some; a limit that is the c
   expect(await told('small', { profile: 'small' })).toEqual([]);
   const evaluation = { ...input.evaluation, maxForgetting: 0.25 };
   expect(await told('limited', { evaluation })).toEqual([
-    'evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured',
+    'evaluation.maxForgetting has no effect: forgetting is not measured for a model that knows no language',
   ]);
 });
 
@@ -388,8 +388,8 @@ describe('what is to be known of a task is said before a model is trained on it,
       'tier L0 is not trained on: the evaluation sets hold 120 different problems of a tier, and it has no others',
     ];
     expect(run.filter((text) => !text.startsWith('tier '))).toEqual([
-      '4 of the 8 different problems of an iteration could be drawn, and there are hardly more: with 4 samples of each it has ' +
-        '16 rollouts, not 32',
+      'only 4 of 8 different problems could be drawn for an iteration; the task has few others. With 4 samples each, it has ' +
+        '16 rollouts instead of 32',
     ]);
     expect(run.filter((text) => text.startsWith('tier '))).toEqual(expected);
     expect(plan).toEqual(expected);

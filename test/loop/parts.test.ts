@@ -493,7 +493,7 @@ describe('settings', () => {
     ],
     [
       { buffer: { kind: 'classic' }, optimiser: { stepsPerIteration: 3 } },
-      'optimiser.stepsPerIteration: the classic buffer',
+      'optimiser.stepsPerIteration: it has no effect with the classic buffer',
     ],
     [{ algorithm: { id: 'grpo' }, sampling: { samples: 1 } }, 'sampling.samples: grpo compares'],
   ])('%j is refused by its path', (given, message) => {

@@ -180,7 +180,7 @@ describe("a caller's policy", () => {
     [
       "another's name",
       { policy: { ...quarter, name: 'scripted' } },
-      /name of a policy of this program/,
+      /is reserved for a built-in policy/,
     ],
     ['no time at all', { policy: quarter, policyTimeout: 0 }, /policyTimeout/],
     ['all the time', { policy: quarter, policyTimeout: Infinity }, /policyTimeout/],

@@ -286,7 +286,7 @@ describe('checkpoints', () => {
       await change(out);
       const { code, stdout, stderr } = await run(out, { home: `${out}.home` });
       expect(code === 0 ? '' : stderr).toBe('');
-      expect(stderr).toMatch(new RegExp(`checkpoint ${NEWEST} is not gone on with: .*${reason}`));
+      expect(stderr).toMatch(new RegExp(`checkpoint ${NEWEST} was rejected: .*${reason}`));
       expect(stderr).toContain('iteration 1 of 2');
       expect(adapterOf(stdout)).toBe(expected);
       const reader = new LogReader(file(out, 'log.sqlite'), RUN_STREAMS);
@@ -304,7 +304,7 @@ describe('checkpoints', () => {
     for (const name of ['0000-prepared', NEWEST])
       rmSync(file('all damaged', 'checkpoints', name, 'state.json'));
     const { stdout, stderr } = await run('all damaged', { home: 'all damaged.home' });
-    expect(stderr.match(/is not gone on with: it is damaged/g)).toHaveLength(2);
+    expect(stderr.match(/was rejected: it is damaged/g)).toHaveLength(2);
     expect(adapterOf(stdout)).toBe(expected);
   }, 120_000);
 
@@ -359,7 +359,7 @@ describe('checkpoints', () => {
     const { code, stdout, stderr } = await run('exchanged');
     expect(code === 0 ? '' : stderr).toBe('');
     expect(stderr).toContain(
-      '0002-submitted is not gone on with: the adapter that it submitted is not there as it was',
+      '0002-submitted was rejected: the adapter that it submitted is not there as it was',
     );
     expect(adapterOf(stdout)).toBe(expected);
     expect(sha256(readFileSync(file('exchanged', 'adapters', `${expected}.gguf`)))).toBe(expected);
@@ -370,7 +370,7 @@ describe('checkpoints', () => {
 });
 
 describe('two processes on one folder', () => {
-  const busy = /LOG_BUSY.*another process is at work on the run in .*same command again.*--out/s;
+  const busy = /LOG_BUSY.*another process is using the run in .*same command again.*--out/s;
 
   test('started at once end in one run and clean refusals', async () => {
     const all = await Promise.all(Array.from({ length: 4 }, () => run('at once')));

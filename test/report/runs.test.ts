@@ -169,7 +169,7 @@ describe('runs list', () => {
       cwd: at('home'),
       encoding: 'utf8',
     });
-    expect(none.stdout).toMatch(/^No runs in runs or in a folder of this one/);
+    expect(none.stdout).toMatch(/^No runs in runs or in a subfolder of this one/);
   });
 
   test('of a folder without runs is empty', async () => {

@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from '@jest/globals';
 import { UsageError } from '../../src/cli/output.js';
-import { serveCommand } from '../../src/cli/serve.js';
+import { serveCommand } from '../../src/cli/serve/serve.js';
 import { hashKey } from '../../src/server/keys.js';
 import { findAdapter } from '../../src/lookup/adapters.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
@@ -85,7 +85,7 @@ test('says where it listens, asks for the keys that it was given, and lets a rep
 test('a process that serves keeps its new objects in the megabytes that it began with, and this Node knows how', async () => {
   const program = `
     import { getHeapSpaceStatistics } from 'node:v8';
-    import { keepMemorySteady } from ${JSON.stringify(pathToFileURL(path.resolve('dist/src/cli/steady-memory.js')).href)};
+    import { keepMemorySteady } from ${JSON.stringify(pathToFileURL(path.resolve('dist/src/cli/serve/steady-memory.js')).href)};
     if (process.argv[1] === 'steady') keepMemorySteady();
     for (let kept = [], i = 0; i < 3e6; i++) {
       kept.push({ i });
@@ -193,7 +193,7 @@ const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--vers
       { model: 'tiny' },
     );
     if (command === 'run --ui')
-      while (!shown.includes('the page stays until Ctrl-C'))
+      while (!shown.includes('the web page stays open until Ctrl-C'))
         await new Promise((resolve) => setTimeout(resolve, 50));
     const { body: runs } = await send({ url }, '/api/runs', { headers: { authorization } });
     expect(runs.map(({ name, state }: { name: string; state: string }) => [name, state])).toEqual(
@@ -238,7 +238,7 @@ test('says which adapters were trained behind more than a question, where its pa
     once(createInterface(server.stdout), 'line'),
     once(createInterface(server.stderr), 'line'),
   ])) as [[string], [string]];
-  expect(noted).toMatch(/^mails: The adapter was trained behind 4 solved examples/);
+  expect(noted).toMatch(/^mails: The adapter was trained with 4 solved examples/);
   const said = JSON.parse(line) as {
     url: string;
     models: string[];

@@ -487,6 +487,6 @@ describe('a model that says one of eight letters', () => {
     expect(first).toMatchObject({ tier: 'L0', trains: true });
     expect(first!.problems).toBeGreaterThan(0);
     expect(first!.problems).toBeLessThanOrEqual(8);
-    expect(dryRunText(plan)).toMatch(/small calibration: at most 8 problems of each tier[^]*^L0 /m);
+    expect(dryRunText(plan)).toMatch(/short calibration: up to 8 problems per tier[^]*^L0 /m);
   });
 });

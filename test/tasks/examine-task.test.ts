@@ -6,8 +6,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { examinationText } from '../../src/cli/tasks-check.js';
-import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/task-templates.js';
+import { examinationText } from '../../src/cli/tasks/check.js';
+import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/tasks/templates.js';
 import {
   examineTask,
   type ExamineOptions,
@@ -421,7 +421,7 @@ describe('tasks new', () => {
     const wrong = await runCli(['tasks', 'new', unwritten, '--answer', 'a plus b']);
     expect([wrong.code, existsSync(unwritten)]).toEqual([2, false]);
     expect(wrong.stderr).toMatch(
-      /^--answer: "a plus b" does not work in unwritten.ts, which is not written: /,
+      /^--answer: "a plus b" does not work in unwritten.ts, so the file was not written: /,
     );
     for (const [answer, why] of [
       ['a +', 'SyntaxError'],
@@ -436,7 +436,9 @@ describe('tasks new', () => {
       ]);
       expect([python.code, existsSync(join(folder, 'unwritten.py'))]).toEqual([2, false]);
       expect(python.stderr).toMatch(
-        new RegExp(`^--answer: .* does not work in unwritten.py, which is not written: .*${why}`),
+        new RegExp(
+          `^--answer: .* does not work in unwritten.py, so the file was not written: .*${why}`,
+        ),
       );
       expect(python.stderr.trim().split('\n').length).toBe(2);
     }
@@ -444,7 +446,7 @@ describe('tasks new', () => {
       [['--ask', 'What is {c}?'], /has neither \{a\} nor \{b\}/],
       [
         ['--ask', 'Double {a}.', '--answer', 'a + b'],
-        /--answer takes b, which --ask does not name/,
+        /--answer uses b, which --ask does not contain/,
       ],
       [
         ['--ask', 'Double {a}.', '--answer', 'a + a', '--tiers', 'small:50'],

@@ -119,7 +119,7 @@ test('a training goes on with what it was begun with alone', () => {
     remedy: expect.stringContaining('--force'),
   });
   expect(error.message).toMatch(
-    /now --rank 4, which was 8; --top 1, which was left out; another content of --data, or of the split beside it$/,
+    /now --rank 4, which was 8; --top 1, which was not set; other content of --data, or of the split next to it$/,
   );
   expect(resumed('data.jsonl', '--threads', '1', '--patience', '0').status).toBe(0);
 });
@@ -158,7 +158,7 @@ test('what a run holds out of a file is not learned from it: its dev set measure
   const { stdout, stderr } = planned();
   expect(lines(stdout)).toMatchObject([{ examples: 26, validationExamples: 4 }]);
   expect(stderr).toContain(
-    'rows.jsonl.split.json holds out 10 rows of the test set and 4 of the dev set: not learned',
+    'rows.jsonl.split.json holds out 10 rows of the test set and 4 of the dev set: not trained on',
   );
   expect(lines(planned('--validation', '0').stdout)).toMatchObject([
     { examples: 26, validationExamples: 0 },
@@ -195,7 +195,7 @@ test('of a conversation the last answer is learned, which is said, and with --an
   const last = planned();
   expect(lines(last.stdout)).toMatchObject([{ examples: 2 }]);
   expect(last.stderr).toContain(
-    '1 of 2 rows have earlier answers, which are not learned: --answers all learns them too',
+    '1 of 2 rows have earlier answers that are not learned; --answers all includes them',
   );
   const all = planned('--answers', 'all');
   expect(lines(all.stdout)).toMatchObject([{ examples: 4 }]);
@@ -438,7 +438,7 @@ test('a share kept apart is measured, and the figures, the curve and the next co
     /^16 examples, \d+ of 32 steps in [\d:]+; training loss [\d.]+ -> [\d.]+$/m,
   );
   expect(stdout).toMatch(
-    /^validation loss on 4 examples: [\d.]+ before, [\d.]+ after step (8|16|24|32), whose adapter is kept$/m,
+    /^validation loss on 4 examples: [\d.]+ before, [\d.]+ after step (8|16|24|32) \(kept\)$/m,
   );
   expect(stdout).toMatch(/^ +[\d.]+ \|[o.]/m);
   expect(stdout).toContain(

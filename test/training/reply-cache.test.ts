@@ -177,7 +177,7 @@ describe('what is sampled', () => {
     // one record is enough
     const { backend, asked } = answering();
     await replies(open(await heads()).keeping(backend, () => null));
-    expect([asked, notices]).toEqual([[], ['5 of 5 samples kept from before the interruption']]);
+    expect([asked, notices]).toEqual([[], ['5 of 5 samples reused from before the interruption']]);
   });
 
   test('is given as it came, and not kept where it was cancelled', async () => {
@@ -249,7 +249,7 @@ describe('what is sampled', () => {
     const keeping = kept.keeping(backend, () => null);
     expect(await replies(keeping)).toEqual(await replies(backend));
     expect(notices).toEqual([
-      expect.stringMatching(/^replies are not kept for the case of an interruption: .*EISDIR/),
+      expect.stringMatching(/^replies cannot be saved for resumption: .*EISDIR/),
     ]);
     expect(named()).toEqual([]);
     kept.begin(5);
@@ -280,7 +280,7 @@ describe('after an interruption', () => {
       [11n, 22n].filter((seed) => seed !== 22n).concat(asked.at(-1)!.slice(1)),
     );
     expect(notices).toEqual([
-      `${5 - asked.at(-1)!.length} of 5 samples kept from before the interruption`,
+      `${5 - asked.at(-1)!.length} of 5 samples reused from before the interruption`,
     ]);
     const taken = 5 - asked.at(-1)!.length;
     expect(
@@ -302,7 +302,7 @@ describe('after an interruption', () => {
     expect(named().slice(before)).toEqual([named()[before - 1]]);
     expect(await replies(kept.keeping(backend, () => null))).toEqual(await replies(backend));
     expect(asked).toHaveLength(2);
-    expect(notices).toEqual(['5 of 5 samples kept from before the interruption']);
+    expect(notices).toEqual(['5 of 5 samples reused from before the interruption']);
     const count = (await heads()).length;
     await kept.keep(); // nothing was finished, and that record has no head yet
     expect((await heads()).length).toBe(count + 1);
@@ -417,8 +417,8 @@ describe('a file', () => {
     expect(() => open(signed)).toThrow(
       expect.objectContaining({
         code: 'LOG_TAMPERED',
-        message: `the kept replies in ${fileOf(1)} are not those that the log names`,
-        remedy: 'Put the file back as it was, or delete it: its replies are then sampled again.',
+        message: `the saved replies in ${fileOf(1)} differ from those named in the log`,
+        remedy: 'Restore the file, or delete it to sample its replies again.',
       }) as never,
     );
   });
@@ -432,7 +432,7 @@ describe('a file', () => {
       prompts: [{ ...REQUEST.prompts[0]!, seeds: [11n, 12n, 14n] }],
     });
     expect(asked).toEqual([[11n, 14n]]);
-    expect(notices).toEqual(['1 of 3 samples kept from before the interruption']);
+    expect(notices).toEqual(['1 of 3 samples reused from before the interruption']);
     const now = readFileSync(fileOf(1));
     expect(now.subarray(0, bytes.length)).toEqual(bytes);
     expect(named().at(-1)).toEqual(saying(1, 6, now));
@@ -497,8 +497,8 @@ describe('a file', () => {
     // the part; one of it again with what is new, and then all; all, to compare; all again
     expect(asked.map((seeds) => seeds.length)).toEqual([2, 4, 5, 5, 5]);
     expect(notices).toEqual([
-      '1 of 5 samples kept from before the interruption',
-      'a kept reply comes otherwise when it is sampled again: none is taken',
+      '1 of 5 samples reused from before the interruption',
+      'resampling a saved reply gave a different result; all saved replies are discarded',
     ]);
   });
 

@@ -126,8 +126,8 @@ test.each<[unknown, string]>([
   [{ buffer: { kind: 'classic' } }, ''],
   [
     { buffer: { kind: 'classic', accumulate: false }, optimiser: { stepsPerIteration: 3 } },
-    'optimiser.stepsPerIteration: the classic buffer makes one pass over everything; ' +
-      'buffer.accumulate: the classic buffer is the one that keeps everything',
+    'optimiser.stepsPerIteration: it has no effect with the classic buffer, which uses everything once; ' +
+      'buffer.accumulate: it cannot be false with the classic buffer, which keeps everything',
   ],
   [{ buffer: { accumulate: false }, optimiser: { stepsPerIteration: 3 } }, ''],
   [{ layers: { choice: 'all' } }, ''],
@@ -141,7 +141,7 @@ test.each<[unknown, string]>([
   [{ evaluation: { forgetting: 1, maxForgetting: 1 } }, ''],
   [
     { evaluation: { forgetting: 0, maxForgetting: 1 } },
-    'evaluation.maxForgetting: with evaluation.forgetting 0 what is forgotten is not measured',
+    'evaluation.maxForgetting: with evaluation.forgetting 0, forgetting is not measured',
   ],
 ])('%j: %s', (given, refusal) => {
   expect(message(given)).toBe(refusal === '' ? 'taken' : `INVALID_ARGUMENT: ${refusal}`);

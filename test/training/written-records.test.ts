@@ -405,7 +405,7 @@ describe('an evaluation', () => {
     // beside replies without an answer, which say nothing of the verifier: what they are is logged
     const half = context(['', '?', '?', '']);
     await expect(evaluated('before', half.evaluating)).rejects.toThrow(
-      'decided none of 2 replies, and 2 more held no answer: late',
+      'could not decide any of 2 replies; 2 more contained no answer: late',
     );
     await evaluated('after', half.evaluating);
     expect(half.records).toHaveLength(2);
@@ -493,16 +493,16 @@ describe('the split of a data file', () => {
   });
 
   test.each<[rows: object, said: string]>([
-    [{ duplicates: 1 }, '1 row of the data says again what another one says, and is left out'],
-    [{ duplicates: 2 }, '2 rows of the data say again what other ones say, and are left out'],
+    [{ duplicates: 1 }, '1 row of the data is a duplicate and is left out'],
+    [{ duplicates: 2 }, '2 rows of the data are duplicates and are left out'],
     [
       { nearDuplicates: () => ({ rows: 3, heldOut: 9, example: { heldOut: 4, train: 8 } }) },
-      '3 of the 9 rows that are kept from training are nearly the same as one that is trained on, ' +
-        'such as rows 4 and 8: what is measured on them may be memory',
+      '3 of the 9 held-out rows are nearly identical to a training row, ' +
+        'such as rows 4 and 8: results on them may be memorised',
     ],
     [
       { split: { file: path.join(folder, 'none', 'split.json'), text: '' } },
-      expect.stringMatching(/^the split could not be written down: .*there is no folder/) as never,
+      expect.stringMatching(/^the split could not be written: .*there is no folder/) as never,
     ],
   ])('is no reason not to train: %#', async (rows, said) => {
     expect(await kept(rows)).toEqual([said]);

@@ -11,32 +11,27 @@ import { adaptersReportCommand } from './report.js';
 import { adaptersRollbackCommand } from './rollback.js';
 import { adaptersGcCommand, adaptersRepairCommand, adaptersValidateCommand } from './upkeep.js';
 import { adaptersUseCommand } from './use.js';
-import { defineCommand } from '../command.js';
+import { commandGroup } from '../command.js';
 
-export const adaptersCommand = defineCommand({
+export const adaptersCommand = commandGroup({
   command: 'adapters',
-  describe:
-    'Examine, convert and merge adapters; publish them, put them in use by evidence, roll back',
-  builder: (yargs) =>
-    yargs
-      .command([
-        adaptersInspectCommand,
-        adaptersExportCommand,
-        adaptersMergeCommand,
-        adaptersUseCommand,
-        adaptersPublishCommand,
-        adaptersListCommand,
-        adaptersPromoteCommand,
-        adaptersCanaryCommand,
-        adaptersRollbackCommand,
-        adaptersHistoryCommand,
-        adaptersReportCommand,
-        adaptersDiffCommand,
-        adaptersValidateCommand,
-        adaptersRepairCommand,
-        adaptersGcCommand,
-      ])
-      .demandCommand(1, 'Name an action; `isopro-native adapters --help` lists them.')
-      .example('$0 adapters inspect adapter.gguf', 'what an adapter changes, and by how much'),
-  handler: () => {},
+  describe: 'Inspect, convert and merge adapters; publish, promote and roll them back',
+  commands: [
+    adaptersInspectCommand,
+    adaptersExportCommand,
+    adaptersMergeCommand,
+    adaptersUseCommand,
+    adaptersPublishCommand,
+    adaptersListCommand,
+    adaptersPromoteCommand,
+    adaptersCanaryCommand,
+    adaptersRollbackCommand,
+    adaptersHistoryCommand,
+    adaptersReportCommand,
+    adaptersDiffCommand,
+    adaptersValidateCommand,
+    adaptersRepairCommand,
+    adaptersGcCommand,
+  ],
+  examples: [['$0 adapters inspect adapter.gguf', 'what an adapter changes, and by how much']],
 });

@@ -7,7 +7,6 @@ import { observe, setProbation, type Observation } from '../../registry/canary.j
 import { PROBATION_PROBLEMS } from '../../registry/events.js';
 import { aliasText } from '../../registry/names.js';
 import { policyOf, type AliasState } from '../../registry/state.js';
-import { defineCommand } from '../command.js';
 import { interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import {
@@ -17,13 +16,15 @@ import {
   registryOf,
   registryOption,
 } from '../registry-flags.js';
+import { command } from '../command.js';
+import { number, required, text, toggle } from '../option.js';
 
 /** The version before was put back. */
 const ROLLED_BACK = 3;
 
 const trialsFile = z.strictObject({ trials: z.array(z.unknown()) });
 
-/** Of --share and --probation. @throws UsageError */
+/** Terms of --share and --probation. @throws UsageError */
 function probationTerms(
   share: number | undefined,
   problems: number | undefined,
@@ -34,7 +35,7 @@ function probationTerms(
     problems: problems ?? now?.problems ?? PROBATION_PROBLEMS,
   };
   if (!(terms.share > 0 && terms.share <= 1))
-    throw new UsageError(`a share lies above 0 and is 1 at most, got ${terms.share}`);
+    throw new UsageError(`--share: expected a number above 0 and at most 1, got ${terms.share}`);
   if (!(Number.isSafeInteger(terms.problems) && terms.problems > 0))
     throw new UsageError(`--probation: expected a whole number above 0, got ${terms.problems}`);
   return terms;
@@ -50,9 +51,9 @@ function stateText(
   const terms =
     probation === null
       ? 'for every key'
-      : `for ${(100 * probation.share).toFixed(1)} % of the keys, until ${probation.problems} problems have passed`;
+      : `for ${(100 * probation.share).toFixed(1)} % of the keys, until ${probation.problems} problems have been observed`;
   const other = before === undefined ? 'nothing' : (before ?? 'the base without an adapter');
-  return `${text}  ${current}\n  ${terms}\n  before it: ${other}\n  problems seen: ${observed?.blocks ?? 0}\n`;
+  return `${text}  ${current}\n  ${terms}\n  previous: ${other}\n  problems seen: ${observed?.blocks ?? 0}\n`;
 }
 
 function observationText({ decision, moved, probation }: Observation): string {
@@ -66,65 +67,30 @@ function observationText({ decision, moved, probation }: Observation): string {
   return `${word} after ${blocks} problems\n${reasons.map((each) => `  ${each}\n`).join('')}${then}`;
 }
 
-export const adaptersCanaryCommand = defineCommand({
+export const adaptersCanaryCommand = command({
   command: 'canary <alias>',
-  describe:
-    'Watch what is in use against what was before: post trials, ask both, change who gets it; it goes back by itself',
-  builder: (yargs) =>
-    yargs
-      .positional('alias', { type: 'string', demandOption: true, describe: aliasOption.describe })
-      .option('trials', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'post these: JSON file {trials} of both versions on the same problems',
-      })
-      .option('problems', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'ask both versions so many fresh problems here, and post that',
-      })
-      .option('share', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'part of the keys that get the new version from now on, 0 to 1',
-      })
-      .option('probation', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'problems that have to pass before every key gets it',
-      })
-      .option('end', { type: 'boolean', default: false, describe: 'every key gets it from now on' })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'base for --problems',
-        defaultDescription: 'by the name on record',
-      })
-      .option('task', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'task for --problems',
-        defaultDescription: 'the scenario',
-      })
-      .option('threads', {
-        type: 'number',
-        requiresArg: true,
-        describe: 'for --problems; default: the physical cores',
-      })
-      .option('reason', {
-        type: 'string',
-        requiresArg: true,
-        default: '',
-        describe: 'for the record',
-      })
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'Exit code 3: the trials show that it has become worse, and the version before was put back. Without a flag: how it stands.',
-      )
-      .example('$0 adapters canary sql --problems 50', 'ask both 50 fresh problems')
-      .example('$0 adapters canary sql --trials feedback.json', 'what users said of both')
-      .example('$0 adapters canary sql --share 0.5', 'half of the keys'),
+  describe: 'Compare the live version with its predecessor; rolls back automatically',
+  positionals: { alias: required(aliasOption.describe) },
+  options: {
+    trials: text('post trials from a JSON file {trials}, of both versions on the same problems'),
+    problems: number('measure both versions on this many fresh problems and post the trials'),
+    share: number('share of keys that get the new version, 0 to 1'),
+    probation: number('problems to observe before every key gets the new version'),
+    end: toggle('end the canary: every key gets the new version'),
+    model: { ...text('base model for --problems'), defaultDescription: 'the recorded one' },
+    task: { ...text('task for --problems'), defaultDescription: 'the scenario' },
+    threads: number('threads for --problems; default: the physical cores'),
+    reason: text('reason to record', ''),
+    registry: registryOption,
+    'accept-clock': clockOption,
+  },
+  epilogue:
+    'Exit code 3: the trials show that the new version is worse, and the previous one was restored. Without an option: show the state.',
+  examples: [
+    ['$0 adapters canary sql --problems 50', 'measure both versions on 50 fresh problems'],
+    ['$0 adapters canary sql --trials feedback.json', 'post user feedback on both versions'],
+    ['$0 adapters canary sql --share 0.5', 'serve the new version to half of the keys'],
+  ],
   handler: async ({
     alias: text,
     trials,
@@ -142,7 +108,9 @@ export const adaptersCanaryCommand = defineCommand({
     const name = aliasOf(text);
     const ways = { trials, problems, share: share ?? probation, end: end || undefined };
     if (Object.values(ways).filter((each) => each !== undefined).length > 1)
-      throw new UsageError('Give one of --trials, --problems, --share or --probation, and --end.');
+      throw new UsageError(
+        'Give only one of --trials, --problems, --share or --probation, and --end.',
+      );
     if (problems !== undefined && !(Number.isSafeInteger(problems) && problems > 0))
       throw new UsageError(`--problems: expected a whole number above 0, got ${problems}`);
     const registry = registryOf(flags);

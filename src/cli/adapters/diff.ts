@@ -3,9 +3,10 @@ import { label } from '../../text/hostile-text.js';
 import { nameOf } from '../../registry/record.js';
 import { lookUp, unresolvedError } from '../../registry/resolve.js';
 import type { Entry, RegistryState } from '../../registry/state.js';
-import { defineCommand } from '../command.js';
 import { print, printJson } from '../output.js';
 import { registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { required } from '../option.js';
 
 interface Difference {
   readonly member: string;
@@ -34,15 +35,12 @@ function find(state: RegistryState, text: string): Entry {
   return found;
 }
 
-export const adaptersDiffCommand = defineCommand({
+export const adaptersDiffCommand = command({
   command: 'diff <one> <other>',
-  describe: 'In what two published adapters differ',
-  builder: (yargs) =>
-    yargs
-      .positional('one', { type: 'string', demandOption: true, describe: 'name, id or alias' })
-      .positional('other', { type: 'string', demandOption: true, describe: 'name, id or alias' })
-      .option('registry', registryOption)
-      .example('$0 adapters diff sql@champion sql@challenger', 'what was changed'),
+  describe: 'Compare two published adapters',
+  positionals: { one: required('name, id or alias'), other: required('name, id or alias') },
+  options: { registry: registryOption },
+  examples: [['$0 adapters diff sql@champion sql@challenger', 'what was changed']],
   handler: async ({ one, other, json, ...flags }) => {
     const { state } = await registryOf(flags).read();
     const [a, b] = [find(state, one), find(state, other)];

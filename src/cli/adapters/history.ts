@@ -13,55 +13,38 @@ import {
 } from '../../registry/history.js';
 import { aliasText } from '../../registry/names.js';
 import type { AliasMap } from '../../registry/state.js';
-import { defineCommand } from '../command.js';
 import { print, printJson, printJsonLine, UsageError } from '../output.js';
 import {
   aliasOf,
   aliasOption,
   registryOf,
   registryOption,
+  witnessKeyOption,
   timeOf,
   timeText,
 } from '../registry-flags.js';
+import { command } from '../command.js';
+import { text } from '../option.js';
 
-export const adaptersHistoryCommand = defineCommand({
+export const adaptersHistoryCommand = command({
   command: 'history [alias]',
   describe:
-    'How names were moved, and what was in use on a date, with a proof that strangers check',
-  builder: (yargs) =>
-    yargs
-      .positional('alias', { type: 'string', describe: `${aliasOption.describe}; default: all` })
-      .option('at', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'what was in use then: 2026-11-22 (0:00 UTC), 2026-11-22T14:30Z, now',
-      })
-      .option('proof', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'write the proof of --at into this file',
-      })
-      .option('check', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'check such a file; no registry is needed',
-      })
-      .option('key', {
-        type: 'string',
-        requiresArg: true,
-        describe: "the witness's public key",
-        defaultDescription: "this machine's own",
-      })
-      .option('registry', registryOption)
-      .epilogue(
-        'A proof of a date after the last event has a head signed now, which is written to the log.',
-      )
-      .example('$0 adapters history sql --at 2026-11-22', 'what was in use for sql')
-      .example('$0 adapters history --at 2026-11-22 --proof proof.json', 'and the proof of it')
-      .example(
-        '$0 adapters history --check proof.json --key witness.pub',
-        'what a stranger does with it',
-      ),
+    'Show how aliases moved and what was in use on a date, with a proof that others can check',
+  positionals: { alias: { type: 'string', describe: `${aliasOption.describe}; default: all` } },
+  options: {
+    at: text('show what was in use at this time: 2026-11-22 (0:00 UTC), 2026-11-22T14:30Z, now'),
+    proof: text('write a proof of --at to this file'),
+    check: text('check a proof; needs no registry'),
+    key: witnessKeyOption,
+    registry: registryOption,
+  },
+  epilogue:
+    'A proof of a date after the last event needs a head that is signed now and written to the log.',
+  examples: [
+    ['$0 adapters history sql --at 2026-11-22', 'what was in use for sql'],
+    ['$0 adapters history --at 2026-11-22 --proof proof.json', 'with a proof'],
+    ['$0 adapters history --check proof.json --key witness.pub', 'check a proof'],
+  ],
   handler: async ({ alias: named, at, proof, check, json, ...flags }) => {
     const place = named === undefined ? null : aliasOf(named);
     const only = place === null ? null : aliasText(place.slot, place.alias);
@@ -81,7 +64,7 @@ export const adaptersHistoryCommand = defineCommand({
         for (const move of moves) printJsonLine({ ...move, time: timeText(move.timeUs) });
         return;
       }
-      return print(moves.length === 0 ? 'Nothing was moved.\n' : moves.map(moveText).join(''));
+      return print(moves.length === 0 ? 'No alias was moved.\n' : moves.map(moveText).join(''));
     }
     const time = timeOf(at);
     if (proof === undefined) {
@@ -138,9 +121,9 @@ function printHistory(
     return;
   }
   print(
-    `proved by heads of ${from ?? 'before everything'} and ${timeText(notAfterUs)}\n${mapText(wanted)}` +
+    `proven by heads signed ${from ?? 'before everything'} and ${timeText(notAfterUs)}\n${mapText(wanted)}` +
       (between.length === 0
-        ? 'nothing was moved between the two\n'
+        ? 'no alias was moved between the two\n'
         : `moved between the two:\n${between.map(moveText).join('')}`),
   );
 }

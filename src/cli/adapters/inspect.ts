@@ -1,9 +1,10 @@
 import { inspectAdapter, type AdapterInspection } from '../../engine/adapter-files.js';
 import { nameAdapter } from '../../lookup/adapter-reference.js';
-import { defineCommand } from '../command.js';
 import { registryOf, registryOption } from '../registry-flags.js';
 import { print, printJson } from '../output.js';
 import { formatNumber } from '../quantities.js';
+import { command } from '../command.js';
+import { adapterArgument, toggle } from '../option.js';
 
 type Module = AdapterInspection['modules'][number];
 
@@ -44,28 +45,20 @@ function printTable(head: readonly string[], rows: readonly (readonly string[])[
     );
 }
 
-export const adaptersInspectCommand = defineCommand({
+export const adaptersInspectCommand = command({
   command: 'inspect <adapter>',
-  describe: 'Modules, ranks, alpha, norms, hash and base of an adapter',
-  builder: (yargs) =>
-    yargs
-      .positional('adapter', {
-        type: 'string',
-        demandOption: true,
-        describe:
-          "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
-      })
-      .option('registry', registryOption)
-      .option('modules', {
-        type: 'boolean',
-        default: false,
-        describe: 'a line for every module instead of one for each kind',
-      })
-      .epilogue(
-        '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
-      )
-      .example('$0 adapters inspect adapter.gguf', 'a table of its modules')
-      .example('$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'),
+  describe: 'Show the modules, ranks, alpha, norms, hash and base of an adapter',
+  positionals: { adapter: adapterArgument },
+  options: {
+    registry: registryOption,
+    modules: toggle('one line per module instead of one per kind'),
+  },
+  epilogue:
+    '|sBA| is the Frobenius norm of what the adapter adds to a matrix; 0 means that it changes nothing. --json lists every module.',
+  examples: [
+    ['$0 adapters inspect adapter.gguf', 'a table of its modules'],
+    ['$0 adapters inspect peft-folder --modules', 'every module of a PEFT adapter'],
+  ],
   handler: async ({ adapter: named, modules: every, json, ...flags }) => {
     const { file: adapter, published } = await nameAdapter(named, registryOf(flags));
     const inspection = await inspectAdapter(adapter);
@@ -83,8 +76,8 @@ export const adaptersInspectCommand = defineCommand({
       ...(published === null ? [] : [['name', `${published.name} (${published.id})`]]),
       ['adapter', `${adapter} (${format === 'peft' ? 'PEFT' : 'GGUF'})`],
       ['sha256', sha256],
-      ['model', architecture === '' ? 'architecture not said' : architecture],
-      ['base', known.length === 0 ? 'not said' : known.join(', ')],
+      ['model', architecture === '' ? 'unknown architecture' : architecture],
+      ['base', known.length === 0 ? 'unknown' : known.join(', ')],
       [
         'adapts',
         `${modules.length} matrices in ${layers.length} layers (${ranges(layers)}), ${parameters} parameters`,

@@ -3,17 +3,15 @@ import { listTable } from '../../text/terminal.js';
 import { terminalStyle } from '../../text/terminal-style.js';
 import { aliasText } from '../../registry/names.js';
 import { nameOf } from '../../registry/record.js';
-import { defineCommand } from '../command.js';
 import { print, printJsonLine } from '../output.js';
 import { registryOf, registryOption, timeText } from '../registry-flags.js';
+import { command } from '../command.js';
 
-export const adaptersListCommand = defineCommand({
+export const adaptersListCommand = command({
   command: 'list',
-  describe: 'Published adapters, the last one first, and what names each',
-  builder: (yargs) =>
-    yargs
-      .option('registry', registryOption)
-      .example('$0 adapters list --json', 'a line of JSON for each, with all that is known of it'),
+  describe: 'List published adapters, newest first, with their aliases',
+  options: { registry: registryOption },
+  examples: [['$0 adapters list --json', 'one JSON object per line, with every field']],
   handler: async ({ json, ...flags }) => {
     const { state } = await registryOf(flags).read();
     const namesOf = (id: string): string[] =>
@@ -34,7 +32,7 @@ export const adaptersListCommand = defineCommand({
         });
       return;
     }
-    if (entries.length === 0) return print('Nothing is published here.\n');
+    if (entries.length === 0) return print('No adapters are published here.\n');
     const rows = entries.map(({ id, record, publishedUs, withdrawn, collected }) => [
       label(nameOf(record, id), 60),
       label(namesOf(id).join(', ') || '–', 60),
@@ -49,7 +47,6 @@ export const adaptersListCommand = defineCommand({
     const base = state.aliases
       .filter(({ current }) => current === null)
       .map(({ slot, alias }) => aliasText(slot, alias));
-    if (base.length > 0)
-      print(`\nrolled back to the base without an adapter: ${base.join(', ')}\n`);
+    if (base.length > 0) print(`\nrolled back to the base model: ${base.join(', ')}\n`);
   },
 });

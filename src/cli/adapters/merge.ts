@@ -2,47 +2,35 @@ import { MODEL_TYPES, mergeAdapter } from '../../engine/model-export.js';
 import { requireTarget } from '../../files.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { nameAdapter, requireBase } from '../../lookup/adapter-reference.js';
-import { defineCommand } from '../command.js';
 import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';
 import { formatBytes } from '../quantities.js';
 import { registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { adapterArgument, baseModelOption, required } from '../option.js';
 
-export const adaptersMergeCommand = defineCommand({
+export const adaptersMergeCommand = command({
   command: 'merge',
-  describe: 'Write a model with an adapter merged into its weights',
-  builder: (yargs) =>
-    yargs
-      .option('model', {
-        type: 'string',
-        demandOption: true,
-        describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache',
-      })
-      .option('adapter', {
-        type: 'string',
-        demandOption: true,
-        describe:
-          "a GGUF, a run (folder or beginning of its id), a folder in PEFT's format, or a name in the registry",
-      })
-      .option('out', {
-        type: 'string',
-        demandOption: true,
-        describe: 'the GGUF to write; an older file is replaced when the new one is complete',
-      })
-      .option('type', {
-        choices: MODEL_TYPES,
-        default: 'f16' as const,
-        describe: 'of the matrices; rows that are not whole blocks of it become f16',
-      })
-      .option('registry', registryOption)
-      .epilogue(
-        'W + s B A is computed in f32 and then stored as --type. Memory holds the adapter and a few megabytes, whatever the size of the ' +
-          'model.',
-      )
-      .example(
-        '$0 adapters merge --model qwen2.5-3b --adapter adapter.gguf --out merged.gguf --type q8_0',
-        'one file that needs no adapter',
-      ),
+  describe: 'Merge an adapter into the weights of a model',
+  options: {
+    model: baseModelOption,
+    adapter: adapterArgument,
+    out: required('GGUF to write; an existing file is replaced once the new one is complete'),
+    type: {
+      choices: MODEL_TYPES,
+      default: 'f16' as const,
+      describe: 'type of the matrices; rows that do not fill whole blocks become f16',
+    },
+    registry: registryOption,
+  },
+  epilogue:
+    'W + s B A is computed in f32 and stored as --type. Memory use is the adapter and a few megabytes, whatever the size of the model.',
+  examples: [
+    [
+      '$0 adapters merge --model qwen2.5-3b --adapter adapter.gguf --out merged.gguf --type q8_0',
+      'one file that needs no adapter',
+    ],
+  ],
   handler: async ({ model, adapter, out, type, json, ...flags }) => {
     requireTarget(out);
     using progress = new Progress({ label: 'merging', unit: 'bytes' });

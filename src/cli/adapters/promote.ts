@@ -23,31 +23,30 @@ function promotionText({ decision, moved }: Promotion, isForced: boolean): strin
 export const adaptersPromoteCommand = operationCommand(promote, {
   interrupted: [
     'the promotion',
-    'Nothing was moved. The same command with --resume continues the gate.',
+    'No alias was moved. The same command with --resume continues the gate.',
   ],
   text: (result, { force }) => (isMove(result) ? promotionText(result, force) : gateText(result)),
   exitCode: (result) => (isMove(result) && result.moved === null ? NOT_ACCEPTED : 0),
   epilogue:
-    `Exit code ${NOT_ACCEPTED}: the gate did not accept, and nothing was moved. Any alias ` +
-    `but champion is moved without gate or force. A gate ` +
-    'that is begun counts as an attempt, whatever becomes of it; after an interruption, --gate N --problems continues it.',
+    `Exit code ${NOT_ACCEPTED}: the gate did not accept, and no alias was moved. Only champion needs a gate or --force. ` +
+    'Every opened gate counts as an attempt; after an interruption, --gate N --problems continues it.',
   examples: [
     [
       '$0 adapters promote sql@challenger --as sql --problems 200',
       'a gate against the champion: draw, measure, decide, move',
     ],
-    ['$0 adapters promote sql@challenger --as sql --open', 'begin one that is measured elsewhere'],
+    ['$0 adapters promote sql@challenger --as sql --open', 'open a gate to measure elsewhere'],
     [
       '$0 adapters promote sql@challenger --as sql --gate 2 --evidence trials.json',
-      'decide it, and move where it accepts',
+      'decide that gate, and promote if it accepts',
     ],
     [
       '$0 adapters promote sql@challenger --as sql --gate 2 --problems 200 --guards runs/guards-2/evidence.json',
-      'with guards of beliefs (`truth guards --gate 2`)',
+      'with belief guards (`truth guards --gate 2`)',
     ],
     [
       '$0 adapters promote sql@challenger --as sql --problems 200 --canary 0.1',
-      'a tenth of the keys get it at first',
+      'start with a tenth of the keys',
     ],
     ['$0 adapters promote 3f2a9c --as sql --force --reason "the first one"', 'without a gate'],
   ],

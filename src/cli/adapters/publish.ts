@@ -2,7 +2,6 @@ import { publishFile, publishRun } from '../../operations/publish.js';
 import { findAdapter } from '../../lookup/adapters.js';
 import type { Published, Registry } from '../../registry/registry.js';
 import { aliasText, CHAMPION } from '../../registry/names.js';
-import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
 import {
   aliasOf,
@@ -11,57 +10,47 @@ import {
   registryOf,
   registryOption,
 } from '../registry-flags.js';
+import { command } from '../command.js';
+import { required, text } from '../option.js';
 
-export const adaptersPublishCommand = defineCommand({
+export const adaptersPublishCommand = command({
   command: 'publish <adapter>',
-  describe: 'Put an adapter into the registry for good',
-  builder: (yargs) =>
-    yargs
-      .positional('adapter', {
-        type: 'string',
-        demandOption: true,
-        describe: 'a run (folder or beginning of its id), or a GGUF',
-      })
-      .option('model', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'the base of a GGUF: path, or an alias or URI that is in the cache',
-      })
-      .option('as', {
-        ...aliasOption,
-        describe:
-          'give it this alias too, such as sql@challenger; not champion, which promote moves',
-      })
-      .option('parent', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'id of the published adapter that training went on from',
-      })
-      .option('registry', registryOption)
-      .option('signer', {
-        choices: ['witness', 'single-process'] as const,
-        describe: 'who vouches for a new registry; single-process proves nothing to others',
-        defaultDescription: 'witness',
-      })
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'Its id is the SHA-256 of its bytes, its base, its renderer and its settings: the same adapter again changes nothing.',
-      )
-      .example('$0 adapters publish 3f2a', 'what a run submitted')
-      .example(
-        '$0 adapters publish mine.gguf --model qwen2.5-3b --as sql@challenger',
-        'a file, under a name',
-      ),
+  describe: 'Publish an adapter to the registry permanently',
+  positionals: { adapter: required('run (folder or start of its id), or a GGUF file') },
+  options: {
+    model: text('base model of a GGUF adapter: a file, or a cached alias or URI'),
+    as: {
+      ...aliasOption,
+      describe: 'also set this alias, such as sql@challenger; champion is moved by promote only',
+    },
+    parent: text('id of the published adapter that training continued from'),
+    registry: registryOption,
+    signer: {
+      choices: ['witness', 'single-process'] as const,
+      describe: 'signer of a new registry; single-process proves nothing to others',
+      defaultDescription: 'witness',
+    },
+    'accept-clock': clockOption,
+  },
+  epilogue:
+    'The id is the SHA-256 of bytes, base, renderer and settings, so publishing the same adapter again changes nothing.',
+  examples: [
+    ['$0 adapters publish 3f2a', 'publish the adapter of a run'],
+    [
+      '$0 adapters publish mine.gguf --model qwen2.5-3b --as sql@challenger',
+      'publish a file under an alias',
+    ],
+  ],
   handler: async ({ adapter, model, as, parent, json, ...flags }) => {
     const place = as === undefined ? null : aliasOf(as);
     if (place?.alias === CHAMPION)
-      throw new UsageError('--as: the champion is moved by `adapters promote`.');
+      throw new UsageError('--as cannot be champion: use `adapters promote`.');
     const registry = registryOf(flags);
     const { file, run } = findAdapter(adapter);
     if (run === null && model === undefined)
       throw new UsageError('Give the base model with --model, or publish a run.');
     if (run !== null && model !== undefined)
-      throw new UsageError('A run says what its base is: leave out --model.');
+      throw new UsageError('A run records its base model: leave out --model.');
     const options = parent === undefined ? {} : { parent };
     const published =
       run === null
@@ -75,7 +64,7 @@ export const adaptersPublishCommand = defineCommand({
       });
     const { name, id, isNew } = published;
     const named = place === null ? '' : ` as ${aliasText(place.slot, place.alias)}`;
-    print(`${name}${named}${isNew ? '' : ' (published before)'}\nid ${id}\n`);
+    print(`${name}${named}${isNew ? '' : ' (already published)'}\nid ${id}\n`);
   },
 });
 

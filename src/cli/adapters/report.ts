@@ -1,30 +1,20 @@
 import { requireTarget } from '../../files.js';
-import { defineCommand } from '../command.js';
 import { print, printJson } from '../output.js';
 import { registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { text } from '../option.js';
 
-export const adaptersReportCommand = defineCommand({
+export const adaptersReportCommand = command({
   command: 'report',
-  describe: 'One HTML page: what is in use and why, every gate with its evidence, every move',
-  builder: (yargs) =>
-    yargs
-      .option('out', {
-        type: 'string',
-        requiresArg: true,
-        default: 'adapters.html',
-        describe: 'the file to write',
-      })
-      .option('title', {
-        type: 'string',
-        requiresArg: true,
-        default: 'Adapters in use',
-        describe: 'heading of the page',
-      })
-      .option('registry', registryOption)
-      .epilogue(
-        'The page opens offline and asks for nothing. It checks everything first, as `adapters validate` does.',
-      )
-      .example('$0 adapters report', 'adapters.html'),
+  describe:
+    'Write an HTML page of the registry: what is in use and why, every gate with its evidence, every move',
+  options: {
+    out: text('file to write', 'adapters.html'),
+    title: text('heading of the page', 'Adapters in use'),
+    registry: registryOption,
+  },
+  epilogue: 'The page works offline. The registry is checked first, as with `adapters validate`.',
+  examples: [['$0 adapters report', 'adapters.html']],
   handler: async ({ out, title, json, ...flags }) => {
     requireTarget(out);
     const { writeRegistryPage } = await import('../../report/registry-page.js');

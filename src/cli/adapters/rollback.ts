@@ -3,7 +3,6 @@ import { checked } from '../../engine/argument-check.js';
 import { readJson } from '../../files.js';
 import { rollbackByEvidence, type RollbackRequest } from '../../registry/gates.js';
 import type { Moved } from '../../registry/registry.js';
-import { defineCommand } from '../command.js';
 import { print, printJson } from '../output.js';
 import {
   aliasOf,
@@ -12,6 +11,8 @@ import {
   registryOf,
   registryOption,
 } from '../registry-flags.js';
+import { command } from '../command.js';
+import { required, text } from '../option.js';
 
 /** The evidence does not ask for it. */
 const NOT_SHOWN = 3;
@@ -21,34 +22,22 @@ const evidenceFile = z.strictObject({
   policy: z.record(z.string(), z.unknown()).optional(),
 });
 
-export const adaptersRollbackCommand = defineCommand({
+export const adaptersRollbackCommand = command({
   command: 'rollback <alias>',
-  describe: 'Put back what an alias named before, in one call',
-  builder: (yargs) =>
-    yargs
-      .positional('alias', { type: 'string', demandOption: true, describe: aliasOption.describe })
-      .option('evidence', {
-        type: 'string',
-        requiresArg: true,
-        describe:
-          'only where these trials show that it has become worse: JSON file {trials, policy}',
-      })
-      .option('reason', {
-        type: 'string',
-        requiresArg: true,
-        default: '',
-        describe: 'for the record',
-      })
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'Repeated, it goes further back. What was rolled back is not come back to; promote it again. Exit code 3: the evidence does not ' +
-          'show that it has become worse, and nothing was moved.',
-      )
-      .example(
-        '$0 adapters rollback sql --reason "wrong joins since noon"',
-        "yesterday's champion",
-      ),
+  describe: 'Roll an alias back to its previous adapter',
+  positionals: { alias: required(aliasOption.describe) },
+  options: {
+    evidence: text('roll back only if these trials show a regression: JSON file {trials, policy}'),
+    reason: text('reason to record', ''),
+    registry: registryOption,
+    'accept-clock': clockOption,
+  },
+  epilogue:
+    'Repeat it to go further back. An adapter that was rolled back returns only by another promotion. Exit code 3: the evidence does ' +
+    'not show a regression, and no alias was moved.',
+  examples: [
+    ['$0 adapters rollback sql --reason "wrong joins since noon"', 'restore the previous champion'],
+  ],
   handler: async ({ alias: named, evidence, reason, json, ...flags }) => {
     const { slot, alias } = aliasOf(named);
     const registry = registryOf(flags);

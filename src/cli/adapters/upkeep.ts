@@ -5,10 +5,11 @@ import {
   validateRegistry,
   type Defect,
 } from '../../registry/upkeep.js';
-import { defineCommand } from '../command.js';
 import { print, printJson } from '../output.js';
 import { formatBytes } from '../quantities.js';
-import { clockOption, registryOf, registryOption } from '../registry-flags.js';
+import { clockOption, registryOf, registryOption, witnessKeyOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { toggle } from '../option.js';
 
 const lines = (defects: readonly Defect[]): string =>
   defects
@@ -18,22 +19,15 @@ const lines = (defects: readonly Defect[]): string =>
     )
     .join('');
 
-export const adaptersValidateCommand = defineCommand({
+export const adaptersValidateCommand = command({
   command: 'validate',
-  describe: 'Check everything: the signed log, the bytes, and every gate again from its trials',
-  builder: (yargs) =>
-    yargs
-      .option('key', {
-        type: 'string',
-        requiresArg: true,
-        describe: "the witness's public key",
-        defaultDescription: "this machine's own",
-      })
-      .option('registry', registryOption)
-      .epilogue(
-        'Exit code 1: something is wrong. (repair) stands behind what `adapters repair` puts right.',
-      )
-      .example('$0 adapters validate', 'all of it'),
+  describe: 'Check the registry: the signed log, the bytes, and every gate from its trials',
+  options: {
+    key: witnessKeyOption,
+    registry: registryOption,
+  },
+  epilogue: 'Exit code 1: a defect was found. `adapters repair` fixes those marked (repair).',
+  examples: [['$0 adapters validate', 'check everything']],
   handler: async ({ json, ...flags }) => {
     const { defects, ...counts } = await validateRegistry(registryOf(flags));
     if (defects.length > 0) process.exitCode = 1;
@@ -44,49 +38,42 @@ export const adaptersValidateCommand = defineCommand({
   },
 });
 
-export const adaptersRepairCommand = defineCommand({
+export const adaptersRepairCommand = command({
   command: 'repair',
-  describe: 'Put right what a crash left: records unsigned, seeds undrawn, aliases.json behind',
-  builder: (yargs) =>
-    yargs
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .epilogue(
-        'What was changed or deleted by hand stays as it is: publish the adapter again, or restore a copy of the folder.',
-      )
-      .example('$0 adapters repair', 'after the power went'),
+  describe:
+    'Repair what a crash left behind: unsigned records, undrawn seeds, an outdated aliases.json',
+  options: { registry: registryOption, 'accept-clock': clockOption },
+  epilogue:
+    'Changes made by hand are not repaired: publish the adapter again, or restore a copy of the folder.',
+  examples: [['$0 adapters repair', 'after a power failure']],
   handler: async ({ json, ...flags }) => {
     const repaired = await repairRegistry(registryOf(flags));
     if (json) return printJson({ repaired });
     print(
       repaired.length === 0
-        ? 'nothing to put right\n'
-        : lines(repaired).replaceAll(' (repair)', ': put right'),
+        ? 'nothing to repair\n'
+        : lines(repaired).replaceAll(' (repair)', ': repaired'),
     );
   },
 });
 
-export const adaptersGcCommand = defineCommand({
+export const adaptersGcCommand = command({
   command: 'gc',
-  describe:
-    'Delete files that no record knows, and on request the bytes of adapters that nothing names',
-  builder: (yargs) =>
-    yargs
-      .option('unused', {
-        type: 'boolean',
-        default: false,
-        describe:
-          'also the bytes of adapters that no alias names and no rollback would put back; their records stay',
-      })
-      .option('dry-run', { type: 'boolean', default: false, describe: 'say what would be deleted' })
-      .option('registry', registryOption)
-      .option('accept-clock', clockOption)
-      .example('$0 adapters gc --unused --dry-run', 'what could go'),
+  describe: 'Delete unrecorded files and, with --unused, the bytes of adapters that no alias names',
+  options: {
+    unused: toggle(
+      'also delete the bytes of adapters that no alias names and no rollback would restore; records stay',
+    ),
+    'dry-run': toggle('print what would be deleted'),
+    registry: registryOption,
+    'accept-clock': clockOption,
+  },
+  examples: [['$0 adapters gc --unused --dry-run', 'preview what would be deleted']],
   handler: async ({ unused, dryRun, json, ...flags }) => {
     const collected = await collectGarbage(registryOf(flags), { unused, dryRun });
     if (json) return printJson({ ...collected, dryRun });
     const { files, ids, bytes } = collected;
-    const what = `${files.length} files that no record knows, the bytes of ${ids.length} adapters: ${formatBytes(bytes)}`;
+    const what = `${files.length} unrecorded files and the bytes of ${ids.length} adapters: ${formatBytes(bytes)}`;
     print(
       `${dryRun ? 'would delete' : 'deleted'} ${what}\n${[...files, ...ids].map((each) => `${label(each, 120)}\n`).join('')}`,
     );

@@ -8,68 +8,60 @@ import { baseSha256Of, nameAdapter } from '../../lookup/adapter-reference.js';
 import { solvedExamples } from '../../run-folder/training-prompt.js';
 import { askedBehind, note as tell, noteOtherBase, sentByClients } from '../adapter-notes.js';
 import { asTrained, asTrainedHere, asTrainedOption } from '../training-prompt.js';
-import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
 import { registryOf, registryOption } from '../registry-flags.js';
+import { command } from '../command.js';
+import { required, text, toggle } from '../option.js';
 
-/** What stood before every question of the run, and where it stands now. */
+/** Sentence about the messages before every question of the run, and where they are now. */
 function standsBefore(before: readonly ChatMessage[], program: AdapterUser): string {
   const examples = before.filter(({ role }) => role === 'assistant').length;
   const parts = [
     ...(before[0]!.role === 'system' ? ['system message'] : []),
     ...(examples === 0 ? [] : [solvedExamples(examples)]),
   ];
-  return `The ${parts.join(' and ')} of the run ${parts.length === 1 && examples <= 1 ? 'stands' : 'stand'} in ${WHERE[program]}.`;
+  return `The ${parts.join(' and ')} of the run ${parts.length === 1 && examples <= 1 ? 'is' : 'are'} in ${WHERE[program]}.`;
 }
 
 const WHERE: Readonly<Record<AdapterUser, string>> = {
   ollama: 'the Modelfile, before every question',
   transformers: 'reply.py, before every question',
-  'llama-server': 'the request: QUESTION is yours, and whoever asks sends the rest as it is there',
-  'lm-studio': 'the request: QUESTION is yours, and whoever asks sends the rest as it is there',
+  'llama-server': 'the request: replace QUESTION, and send the rest unchanged',
+  'lm-studio': 'the request: replace QUESTION, and send the rest unchanged',
 };
 
-export const adaptersUseCommand = defineCommand({
+export const adaptersUseCommand = command({
   command: 'use <adapter>',
-  describe: 'Write what another program needs to use an adapter, and print the commands to type',
-  builder: (yargs) =>
-    yargs
-      .positional('adapter', {
-        type: 'string',
-        demandOption: true,
-        describe:
-          "a run folder, the beginning of a run id in ./runs, a GGUF, a folder in PEFT's format, or a name in the registry",
-      })
-      .option('for', { choices: ADAPTER_USERS, demandOption: true, describe: 'the program' })
-      .option('model', {
-        type: 'string',
-        describe:
-          'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
-      })
-      .option('task', {
-        ...asTrainedOption,
-        describe: `${asTrainedOption.describe}; default: that task where it is built in, or its rows are in this folder`,
-      })
-      .option('out', {
-        type: 'string',
-        describe: 'the folder to write',
-        defaultDescription: 'adapter-for-PROGRAM',
-      })
-      .option('force', {
-        type: 'boolean',
-        default: false,
-        describe: 'replace files of another adapter that are in the folder',
-      })
-      .option('registry', registryOption)
-      .example('$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama')
-      .example(
-        '$0 adapters use 3f2a --for ollama --task mails.csv',
-        'with the solved examples that it was trained behind',
-      )
-      .example(
-        '$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine',
-        'a folder for PEFT',
-      ),
+  describe: 'Prepare an adapter for another program, and print the commands to run',
+  positionals: {
+    adapter: required(
+      'adapter: a GGUF file, a run (folder or start of its id), a PEFT folder, or a name in the registry',
+    ),
+  },
+  options: {
+    for: { choices: ADAPTER_USERS, demandOption: true, describe: 'target program' },
+    model: text(
+      'base model: a GGUF file, or a cached alias or URI; default: the one the adapter was trained on',
+    ),
+    task: {
+      ...asTrainedOption,
+      describe: `${asTrainedOption.describe}; default: the task of the run, if it is built in or its rows are in this folder`,
+    },
+    out: { ...text('folder to write'), defaultDescription: 'adapter-for-PROGRAM' },
+    force: toggle('replace files of another adapter in the folder'),
+    registry: registryOption,
+  },
+  examples: [
+    ['$0 adapters use 3f2a --for ollama', 'use the adapter of a run in Ollama'],
+    [
+      '$0 adapters use 3f2a --for ollama --task mails.csv',
+      'with the solved examples of its training prompts',
+    ],
+    [
+      '$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine',
+      'a folder for PEFT',
+    ],
+  ],
   handler: async ({
     adapter,
     for: program,
@@ -89,7 +81,7 @@ export const adaptersUseCommand = defineCommand({
           ? []
           : await asTrainedHere(found);
     if (before === null)
-      tell(`${behind} Or give --task with the file of the run's task to have them written.`);
+      tell(`${behind} Or give --task with the file of the run's task to include them.`);
     const name = model ?? (await recordedBase(found));
     if (name === undefined)
       throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
@@ -103,10 +95,7 @@ export const adaptersUseCommand = defineCommand({
       force,
       ...(before === null ? {} : { before }),
     };
-    const prepared = await prepareAdapter({
-      ...request,
-      ...given({ modelSha256 }),
-    });
+    const prepared = await prepareAdapter({ ...request, ...given({ modelSha256 }) });
     if (modelSha256 === undefined) await noteOtherBase(found, { path, hash: () => hashFile(path) });
     if (json) return printJson({ for: program, model: path, ...prepared, before });
     const { files, commands, note } = prepared;

@@ -1,4 +1,6 @@
-/** What `eval` prints: the model's row, its policies' rows, and why replies fail. */
+/**
+ * Output of `eval`: rows of the model and the trivial policies, and reasons for failing replies.
+ */
 import type { Evaluation } from '../../operations/evaluate.js';
 import type { TaskEvaluation } from '../../operations/evaluate-task.js';
 import { failureTable } from '../../text/failures.js';
@@ -18,8 +20,8 @@ export const evaluationText = (evaluation: Evaluation, style: TerminalStyle): st
     : taskText(evaluation, style);
 
 /**
- * What one set of samples gives: any of k, one chosen without the verifier, and how many were
- * well-formed.
+ * Rows of a set of samples: pass@k, selection without the verifier, and the share of well-formed
+ * replies.
  */
 function sampledRows({
   passAtK,
@@ -48,12 +50,12 @@ const greedyRows = ({ accuracy, model }: TaskEvaluation): Titled => [
   }),
 ];
 
-/** What the verifier said of the first reply that has no verdict, whole where a table cuts it. */
+/** Full reason of the first reply without a verdict, which the table truncates. */
 function whyUndecided({ rows }: Failures): string {
   const first = rows.find(({ kind }) => kind === 'undecided');
   return first === undefined || first.why === ''
     ? ''
-    : `: ${label(first.why, 300)}. \`tasks check\` tries the verifier`;
+    : `: ${label(first.why, 300)}. \`tasks check\` tests the verifier`;
 }
 
 function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
@@ -62,8 +64,8 @@ function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
     `${task.id} ${task.version}, ${set.name} set, ${set.problems} ` +
       `problems${adapter === null ? '' : `, adapter ${adapter.sha256.slice(0, 12)}`}` +
       `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
-      `${constrained ? ', under the grammar of answers' : ''}` +
-      `${model === null ? '' : `, style ${evaluation.style}, at most ${maxTokens} tokens a reply`}; per cent solved, 95 % interval below`,
+      `${constrained ? ', with the answer grammar' : ''}` +
+      `${model === null ? '' : `, style ${evaluation.style}, max ${maxTokens} tokens per reply`}; per cent solved, 95 % interval below`,
     style,
   );
 }
@@ -94,7 +96,7 @@ function taskText(evaluation: TaskEvaluation, style: TerminalStyle): string {
   const { model, samples, temperature, failures, advice, none, accuracy } = evaluation;
   const { sampledTokens, seconds, policyNotes } = evaluation;
   const notes = Object.entries(policyNotes);
-  const [verdicts, they] = none === 1 ? ['verdict', 'it is'] : ['verdicts', 'they are'];
+  const [replies, are] = none === 1 ? ['reply has', 'is'] : ['replies have', 'are'];
   return [
     `${headLine(evaluation, style)}\n\n${tables(evaluation, style)}`,
     samples > 1
@@ -104,8 +106,8 @@ function taskText(evaluation: TaskEvaluation, style: TerminalStyle): string {
     failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', style)}\n\n` : '',
     ...advice.map((text) => `${wrapped(text, style)}\n`),
     none > 0
-      ? `${none} ${verdicts} could not be found; ${they} in no ` +
-        `denominator${accuracy?.valid === false ? ', and the figures are no result' : ''}${whyUndecided(failures)}\n`
+      ? `${none} ${replies} no verdict and ${are} not ` +
+        `counted${accuracy?.valid === false ? ', and the figures are not a valid result' : ''}${whyUndecided(failures)}\n`
       : '',
     sampledTokens === null
       ? ''

@@ -1,6 +1,5 @@
 /**
- * What a judge found, for people: the steps in plain words, the accuracies, and what each score is
- * made of.
+ * Text of a judge report: the steps in plain words, the accuracies, and the parts of each score.
  */
 import type { HeldOutResult } from '../../judge/held-out.js';
 import type { StepName } from '../../judge/hard-fail.js';
@@ -13,7 +12,7 @@ import { painted, wrapped, type Paint, type TerminalStyle } from '../../text/ter
 import { findingBeside } from '../../run-folder/comparison.js';
 import type { Summary } from '../../statistics/index.js';
 
-/** What each step compares with what. */
+/** Titles of the steps. */
 export const STEP_TITLES: Readonly<Record<StepName, string>> = {
   chain_integrity: 'log against its signed heads',
   ticket_and_key: "the run's ticket and the key",
@@ -50,7 +49,9 @@ const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' :
 /** Columns in which most details stand beside their titles. */
 const WIDE = 120;
 
-/** In the order in which they run, numbered so; the trace has the specification's numbers. */
+/**
+ * Lines of the steps, numbered in running order; the trace has the numbers of the specification.
+ */
 function stepLines(steps: readonly TraceStep[], style: TerminalStyle): string[] {
   const longest = Math.max(...Object.values(STEP_TITLES).map((title) => title.length));
   return steps.map(({ name, status, detail }, i) => {
@@ -82,7 +83,7 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
       notes.push(
         `${name}: ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`,
       );
-    else if (reasons > 0) notes.push(`${name}: ${reasons} fail of something else`);
+    else if (reasons > 0) notes.push(`${name}: ${reasons} fail for another reason`);
   }
   for (const [tier, of] of Object.entries(after.measured.byTier))
     rows.push([`    ${label(tier, 14)}`, interval(of), '']);
@@ -104,7 +105,7 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
       ? []
       : [
           painted(
-            `  not a result: ${after.measured.none} verdicts could not be found`,
+            `  not a valid result: ${after.measured.none} replies have no verdict`,
             'fair',
             style,
           ),
@@ -116,10 +117,7 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
   ];
 }
 
-/**
- * What was measured on problems that nobody could know, beside what it is less than on those that
- * everybody can.
- */
+/** Lines about fresh problems, and the gap to the public test problems. */
 function freshLines(
   { measured, gap, p }: NonNullable<JudgeReport['fresh']>,
   style: TerminalStyle,
@@ -151,7 +149,7 @@ function forgettingLines(
   ];
 }
 
-/** Each score beside the division that gives it. */
+/** Lines of the scores with their divisions. */
 function scoreLines(
   { scores, heldOut, fresh, violations, policy }: JudgeReport,
   target: number,
@@ -169,16 +167,16 @@ function scoreLines(
   return [
     said(
       accuracy === null
-        ? 'accuracy score  none: held-out accuracy was not measured, or is no result'
+        ? 'accuracy score  none: held-out accuracy was not measured or is not valid'
         : `accuracy score  ${accuracy.toFixed(3)} = ${percent((fresh?.measured ?? heldOut!.after.measured).mean)} of the ` +
             `${fresh === null ? 'test' : 'fresh'} problems solved after training, measured here, / ` +
-            `${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; less is no failure)` +
+            `${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; a lower score is not a failure)` +
             `${accuracy === 1 ? ', at most 1' : ''}`,
     ),
     said(
       process_score === null
         ? `process score   none: ${broken} of ${count(obligations, 'obligation')}, ${count(rules, 'rule')} fired, too few to score ` +
-            '(3 obligations of 2 rules are needed), which is an ordinary result'
+            '(3 obligations of 2 rules are needed), which is normal'
         : `process score   ${process_score.toFixed(3)} = 1 - ${broken} / ${count(obligations, 'obligation')}, at least 0; ` +
             `${count(rules, 'rule')} fired${bound === null ? '' : `; at least ${bound.toFixed(2)} of the obligations kept (95 %)`}`,
     ),
@@ -194,7 +192,7 @@ function scoreLines(
   ];
 }
 
-/** What the run did to the model, as it was measured here: the verdict below it is on the log. */
+/** Effect of the run on the model as measured here; the verdict below it is about the log. */
 function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] {
   const [before, after] = [heldOut?.before?.measured, heldOut?.after.measured];
   if (
@@ -206,31 +204,17 @@ function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] 
   )
     return [];
   const [was, is] = [percent(before.mean), percent(after.mean)];
-  const said = (text: string, paint: Paint): string[] => [
-    painted(wrapped(text, style), paint, style),
-  ];
-  switch (findingBeside([before.mean, after.mean], heldOut.change)) {
-    case 'worse':
-      return said(
-        `The run made the model worse: ${is} of the test problems solved after it, ${was} before.`,
-        'fair',
-      );
-    case 'better':
-      return said(
-        `The run made the model better: ${is} of the test problems solved after it, ${was} before.`,
-        'strong',
-      );
-    case 'chance':
-      return before.mean === after.mean
-        ? said(
-            `The run changed nothing on the test problems: ${is} solved after it, as before.`,
-            'fair',
-          )
-        : said(
-            `${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`,
-            'fair',
-          );
-  }
+  const finding = findingBeside([before.mean, after.mean], heldOut.change);
+  const same = `The run changed nothing on the test problems: ${is} solved after it, as before.`;
+  const text = {
+    worse: `The run made the model worse: ${is} of the test problems solved after it, ${was} before.`,
+    better: `The run made the model better: ${is} of the test problems solved after it, ${was} before.`,
+    chance:
+      before.mean === after.mean
+        ? same
+        : `${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`,
+  }[finding];
+  return [painted(wrapped(text, style), finding === 'better' ? 'strong' : 'fair', style)];
 }
 
 function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {
@@ -238,24 +222,25 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
   const skipped = steps.flatMap(({ name, status }) =>
     status === 'skipped' ? [STEP_TITLES[name]] : [],
   );
-  const without = skipped.length === 0 ? '' : `. Not looked at: ${skipped.join('; ')}`;
+  const without = skipped.length === 0 ? '' : `. Not checked: ${skipped.join('; ')}`;
   const end = (text: string, paint: Paint): string => painted(wrapped(text, style), paint, style);
+  const scored = (): string[] => [
+    ...scoreLines(report, target, style),
+    '',
+    ...outcomeLines(report, style),
+  ];
   switch (verdict) {
     case 'pass':
       return [
-        ...scoreLines(report, target, style),
-        '',
-        ...outcomeLines(report, style),
+        ...scored(),
         end(
-          `PASS: the log is whole, and what it claims was found again here, relative to the key above${without}`,
+          `PASS: the log is intact, and its claims were confirmed here, relative to the key above${without}`,
           'good',
         ),
       ];
     case 'not_verified':
       return [
-        ...scoreLines(report, target, style),
-        '',
-        ...outcomeLines(report, style),
+        ...scored(),
         end(
           `NOT VERIFIED: nothing fails, but not everything was measured and confirmed here: ${notVerified
             .map((each) => label(each, 300))
@@ -289,9 +274,9 @@ export function judgeText(report: JudgeReport, target: number, style: TerminalSt
       : [
           `key ${trust.key}`,
           trust.signer === 'single-process'
-            ? '    no witness kept its heads (single process): it vouches for itself'
+            ? '    no witness stored its heads (single process): the run vouches for itself'
             : trust.ownedByThisUser
-              ? '    of the user who judges: that user could have signed any history'
+              ? '    owned by the judging user, who could have signed any history'
               : "    not this user's witness",
         ];
   const failing = [

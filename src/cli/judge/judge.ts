@@ -38,27 +38,24 @@ function judgementText(
   const { trace: file, ...report } = found;
   const kept =
     file === null
-      ? 'the run folder cannot be written, so no trace was kept: --trace FILE writes it elsewhere\n'
+      ? 'the run folder is not writable, so no trace was saved: give another file with --trace FILE\n'
       : `trace: ${file}\n${trace === undefined ? `next:  npx isopro-native report ${shellWord(run)}\n` : ''}`;
   return `${judgeText(report, target, style)}${kept}`;
 }
 
 export const judgeCommand = operationCommand(judge, {
   screen: judgeScreen,
-  interrupted: ['the judge', 'Nothing was written. The same command judges from the beginning.'],
+  interrupted: ['the judge', 'Nothing was written. The same command starts over.'],
   text: judgementText,
   exitCode: ({ verdict }) => EXIT[verdict],
   epilogue:
-    `Nothing that the run supplied is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} ` +
-    `hard fail, ${EXIT.not_verified} nothing fails but not everything was measured and confirmed, 1 the check could not be made.`,
+    `No code from the run is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} ` +
+    `hard fail, ${EXIT.not_verified} nothing fails but not everything was measured and confirmed, 1 the judge could not run.`,
   examples: [
-    [
-      '$0 judge runs/3f2a --key witness.pub',
-      'a run of somebody else, with the key that they publish',
-    ],
+    ['$0 judge runs/3f2a --key witness.pub', "someone else's run, with the key that they publish"],
     [
       '$0 judge runs/3f2a --model qwen2.5-3b --held-out none',
-      'all but the evaluation: never a pass',
+      'everything but the evaluation: never a pass',
     ],
   ],
 });

@@ -1,4 +1,4 @@
-/** What `ablate` prints. */
+/** Output of `ablate`. */
 import { failureTable, SHOWN_OF_EACH } from '../../text/failures.js';
 import { bounds, percent, points } from '../../text/figures.js';
 import { table } from '../../text/terminal.js';

@@ -9,9 +9,9 @@ export const ablateCommand = operationCommand(ablate, {
   otherDefaults,
   readFile: readSettingsFile,
   screen: () => new RunScreen({ title: 'ablation' }),
-  interrupted: ['the ablation', 'Runs that have ended are kept: the same command continues.'],
+  interrupted: ['the ablation', 'Finished runs were kept: the same command continues.'],
   text: ({ embedded, ...runs }) => ablationText(runs, embedded),
-  epilogue: 'Continues where it was interrupted: runs that have ended are not repeated.',
+  epilogue: 'After an interruption, the same command continues: finished runs are not repeated.',
   examples: [
     ['$0 ablate --out results/ablation', 'every condition on the embedded model, three seeds'],
     ['$0 ablate --conditions random-layers shuffled-verdicts --seeds 42', 'two controls, one seed'],

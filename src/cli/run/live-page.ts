@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { RUNS } from '../../lookup/runs.js';
-import { openBrowser } from '../open-browser.js';
+import { openBrowser } from '../serve/browser.js';
 
 /**
  * Begins it, prints its address on stderr, and opens a browser where there is one. Disposed of, it
@@ -18,9 +18,7 @@ export async function pageBeside(model: string, out: string | undefined): Promis
   const child = spawn(
     process.execPath,
     [main, 'ui', '--latest', '--no-open', '--runs', runs, '--model', model],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
+    { stdio: ['ignore', 'pipe', 'inherit'] },
   );
   const ended = once(child, 'exit');
   // one that fails says why itself, and the run goes on without it
@@ -29,13 +27,13 @@ export async function pageBeside(model: string, out: string | undefined): Promis
     ended.then(() => [null]),
   ])) as [string | null];
   if (address !== null) {
-    process.stderr.write(`the page: ${address}\n`);
+    process.stderr.write(`web page: ${address}\n`);
     openBrowser(address); // not the child, whose output is no terminal
   }
   return {
     async [Symbol.asyncDispose]() {
       if (address !== null && process.stderr.isTTY)
-        process.stderr.write('the page stays until Ctrl-C\n');
+        process.stderr.write('the web page stays open until Ctrl-C\n');
       else child.kill();
       await ended;
     },

@@ -1,7 +1,14 @@
 import type { CommandModule } from 'yargs';
 import { runDefaults } from '../../operations/reply-source.js';
 import { shownValue, type Flag } from '../../operations/flags.js';
-import { run, type LoopOutcome, type LoopRequest, type LoopResult } from '../../operations/run.js';
+import {
+  distill,
+  run,
+  selfImprove,
+  type LoopOutcome,
+  type LoopRequest,
+  type LoopResult,
+} from '../../operations/run.js';
 import type { TerminalStyle } from '../../text/terminal-style.js';
 import { withProfile } from '../../training/profile.js';
 import {
@@ -53,7 +60,7 @@ async function outcomeText(
 }
 
 /** A way of running the loop. */
-export const loopCommand = (
+const loopCommand = (
   operation: typeof run,
   examples: OperationCommand<typeof run>['examples'],
 ): CommandModule =>
@@ -79,13 +86,12 @@ export const loopCommand = (
     },
     interrupted: [
       'the run',
-      'Nothing complete was lost: the same command continues from the last checkpoint.',
+      'Completed work was kept: the same command continues from the last checkpoint.',
     ],
     text: outcomeText,
     exitCode: (outcome) => (isResult(outcome) && outcome.accepted === 0 ? NOTHING_ACCEPTED : 0),
     epilogue:
-      'The same command on the same folder continues after an interruption. Exit code 3: the run ended, and no iteration had a ' +
-      'rollout to train on.',
+      'After an interruption, the same command continues the run. Exit code 3: the run ended, and no iteration had a rollout to train on.',
   });
 
 export const runCommand = loopCommand(run, [
@@ -93,8 +99,27 @@ export const runCommand = loopCommand(run, [
   ['$0 run --model qwen2.5-3b --seed 123 --out runs/qwen', 'a downloaded model'],
   [
     '$0 run --mode all',
-    'the loop next to zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k',
+    'the loop compared with zero-shot, few-shot, multi-turn, chained calls, best-of-k, majority and pass@k',
   ],
-  ['$0 run --mode isopro zero-shot best-of-k', 'the loop next to two of them'],
-  ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'what an own task would cost'],
+  ['$0 run --mode isopro zero-shot best-of-k', 'the loop compared with two of them'],
+  ['$0 run --task ./my-task.ts --iterations 3 --dry-run', 'cost estimate for a task of your own'],
+]);
+
+export const selfImproveCommand = loopCommand(selfImprove, [
+  ['$0 self-improve --iterations 3', 'three rounds on the embedded model'],
+  [
+    '$0 self-improve --model smollm2-135m --task extract --no-accumulate',
+    'train each round on its own samples only, as in the paper',
+  ],
+]);
+
+export const distillCommand = loopCommand(distill, [
+  [
+    '$0 distill --model smollm2-135m --teacher smollm2-360m --task extract',
+    'a larger model of the same family',
+  ],
+  [
+    '$0 distill --model smollm2-135m --teacher smollm2-135m --teacher-examples 4 --task extract',
+    'the same model with solved examples',
+  ],
 ]);

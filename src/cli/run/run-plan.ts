@@ -1,7 +1,7 @@
-/** What `run --dry-run` prints. */
+/** Output of `run --dry-run`. */
 import type { RunPlan } from '../../training/dry-run.js';
 import type { Liveness } from '../../monitor/liveness.js';
-import { calibrationTable, recommendedFlags } from '../calibration-table.js';
+import { calibrationTable, recommendedFlags } from '../tasks/calibration-table.js';
 import { layersText } from './run-table.js';
 import { formatBytes, formatNumber } from '../quantities.js';
 import { flagsInUse } from '../../operations/run-settings.js';
@@ -58,7 +58,7 @@ function calibrationText(
   const { problems, samples, seconds, tiers, recommended } = calibration;
   return [
     sentence(
-      `small calibration: at most ${problems} problems of each tier, ${samples} replies to each, within ${seconds} s; per cent, 95 % ` +
+      `short calibration: up to ${problems} problems per tier, ${samples} replies each, within ${seconds} s; per cent, 95 % ` +
         'interval below (`tasks calibrate` measures more)',
     ),
     '',
@@ -76,7 +76,7 @@ function calibrationText(
   ];
 }
 
-/** By the iteration from which they are live, rules with several criteria named by them. */
+/** Lines of rules by the first iteration in which they can fire; several criteria are named. */
 function rulesText(rules: readonly Liveness[], iterations: number): string[] {
   const name = ({ rule, criterion }: Liveness): string =>
     rules.filter((each) => each.rule === rule).length > 1 ? `${rule} (${criterion})` : rule;

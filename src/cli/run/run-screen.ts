@@ -1,6 +1,5 @@
 /**
- * What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere.
- * Always on stderr.
+ * Screen of a running run: a redrawn screen on a terminal, plain lines elsewhere. Always on stderr.
  */
 import {
   columnsOf,
@@ -29,7 +28,7 @@ import { TimeLeft } from './time-estimate.js';
 import { plannedWork, type PlannedWork } from '../../operations/planned-work.js';
 
 const REDRAW_MS = 200;
-/** Without a terminal a long stage still shows signs of life. */
+/** Interval of lines without a terminal, in milliseconds. */
 const PLAIN_MS = 30_000;
 /** The clock on the screen goes on while nothing is reported. */
 const TICK_MS = 1000;
@@ -43,9 +42,9 @@ const TITLES: Readonly<Record<Stage, string>> = {
   layers: 'choosing layers',
   training: 'training',
   dev: 'dev set',
-  restraint: 'what is forgotten, against the limit',
+  restraint: 'forgetting, against the limit',
   after: 'test set, after',
-  forgetting: 'what was forgotten',
+  forgetting: 'forgetting',
   close: 'signing',
 };
 const UNITS: Readonly<Partial<Record<Stage, string>>> = {
@@ -60,7 +59,7 @@ const UNITS: Readonly<Partial<Record<Stage, string>>> = {
 
 export interface ScreenOptions {
   readonly title: string;
-  /** For the time left before the first iteration has told. */
+  /** Planned work, for the time left before the first iteration. */
   readonly planned?: PlannedWork;
   readonly stream?: ProgressStream;
   /** Milliseconds; tests pass their own clock. */
@@ -69,10 +68,7 @@ export interface ScreenOptions {
   readonly tick?: number;
 }
 
-/**
- * Parts beside each other as far as they fit, the others below; a part that is too long for a line
- * alone is cut.
- */
+/** Joins parts into lines that fit the terminal; a part that is longer than a line is cut. */
 function flowed(lead: string, parts: readonly string[], columns: number, gap = '   '): string[] {
   const lines: string[] = [];
   for (const part of parts) {
@@ -89,7 +85,7 @@ function flowed(lead: string, parts: readonly string[], columns: number, gap = '
 const percent = (fraction: number | null | undefined): string =>
   fraction === null || fraction === undefined ? '-' : `${(100 * fraction).toFixed(1)} %`;
 
-/** What follows is heard of when a step is done, which may take minutes. */
+/** True once all samples are there: the next report comes after a step, maybe minutes later. */
 const isSampled = ({ stage, done, total }: RunProgress): boolean =>
   stage === 'rollouts' && total > 0 && done === total;
 
@@ -235,7 +231,7 @@ export class RunScreen implements RunHooks {
     } else this.#print(`${this.#clock(now)}    ${line}`);
   };
 
-  /** What an operation tells. */
+  /** Receives the events of an operation. */
   readonly tell = ({ type, data }: Told): void => {
     if (type === 'begin') this.onBegin(data as BegunRun);
     if (type === 'progress') this.#told(data as RunProgress);
@@ -307,7 +303,7 @@ export class RunScreen implements RunHooks {
   #amount(progress: RunProgress): string {
     const { stage, done, total } = progress;
     if (total === 0) return TITLES[stage];
-    return `${done} of ${total} ${UNITS[stage] ?? ''}${isSampled(progress) ? '; now the first step' : ''}`;
+    return `${done} of ${total} ${UNITS[stage] ?? ''}${isSampled(progress) ? '; starting the first step' : ''}`;
   }
 
   #rates(): string[] {
@@ -325,7 +321,7 @@ export class RunScreen implements RunHooks {
 
   /** What, and how long; the title gives way to the rest. */
   #head(now: number, heading: string): string[] {
-    const left = this.#left(now, ', ') || (heading === '' ? '' : ', time left not known yet');
+    const left = this.#left(now, ', ') || (heading === '' ? '' : ', time left unknown');
     const parts = [...(heading === '' ? [] : [heading]), `${this.#clock(now).trim()}${left}`];
     const room = this.#columns() - length(parts.join('   ')) - 3;
     if (room < 12) return flowed('', parts, this.#columns());

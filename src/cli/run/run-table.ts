@@ -16,7 +16,7 @@ import type { RunResult } from '../../training/result.js';
 import type { RunSettings } from '../../training/settings.js';
 import { howAsked } from '../../operations/asking.js';
 import { formatBytes, formatDuration } from '../quantities.js';
-import { flagText, taskFlags } from '../task-flags.js';
+import { flagText, taskFlags } from '../tasks/task-flags.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
 export function comparisonText({
@@ -67,7 +67,7 @@ export function comparisonText({
 /** A path, and no flag. */
 const shellPath = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
 
-/** What a user would type next, as it can be typed where the run was started. */
+/** Next commands for the user, relative to the working directory. */
 function nextCommands(
   { folder }: Pick<RunResult, 'folder'>,
   settings: ResultSettings,
@@ -106,10 +106,7 @@ function nextCommands(
 const turnsFlag = ({ sampling: { turns } }: ResultSettings): string =>
   turns > 1 ? ` --turns ${turns}` : '';
 
-/**
- * What makes `eval` measure as the run did: on the same problems, asked alike, in batches of the
- * same size.
- */
+/** Flags that make `eval` measure as the run did: the same problems, prompts and batch sizes. */
 function evaluationSizes(
   { model, evaluation, sampling }: ResultSettings,
   defaults: ResultSettings,
@@ -153,7 +150,7 @@ function unchanged(
   return null;
 }
 
-/** For a run whose adapter there is no use for. */
+/** Next commands after a run without a useful adapter. */
 function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): string[] {
   const { name: model } = settings.model;
   const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellPath(model)}`;
@@ -169,10 +166,10 @@ export const layersText = (layers: readonly number[]): string =>
     ? `${layers[0]} to ${layers.at(-1)}`
     : layers.join(', ');
 
-/** Before the result of a run that is asked for again. */
+/** Notice that the requested run has already ended. */
 export const endedAlready = (folder: string): string =>
   `${wrapped(
-    `The run in ${path.relative('.', folder) || '.'} had ended already: nothing was run. --out with another folder runs it again.`,
+    `The run in ${path.relative('.', folder) || '.'} has already ended, so nothing was run. To run it again, give another folder with --out.`,
     terminalStyle(process.stdout),
   )}\n`;
 
@@ -249,8 +246,8 @@ export function resultText(
       `${accepted} rollouts to train on${leftOut(result.failures.refused)}; layers ${layersText(layers)}; ${stopped}`,
     ),
     said(
-      `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; at most ` +
-        `${formatBytes(peakRssBytes)} resident`,
+      `${formatDuration(seconds)}; ${whole(tokens.sampled)} tokens sampled, ${whole(tokens.trained)} trained on; peak ` +
+        `resident memory ${formatBytes(peakRssBytes)}`,
     ),
     '',
     ...failing.flatMap((text) => (text === '' ? [] : [text, ''])),

@@ -1,17 +1,17 @@
 /**
- * How long a run will still take, from what its stages have taken so far. For people only: nothing
- * of it enters results or logs.
+ * Estimate of the remaining time of a run from its stages so far. It is for display only and enters
+ * neither results nor logs.
  */
 import { forgettingTextCount, type PlannedWork } from '../../operations/planned-work.js';
 import type { RunProgress, Stage } from '../../training/hooks.js';
 
 /**
- * What work costs beside the answer to a problem, until it has been measured: a prompt as so many
- * tokens that are read, a sampled token as so many of them, and a text of the measure of forgetting
- * (SmolLM2-135M, two cores). A trained sequence takes about as long as an answer.
+ * Costs relative to tokens that are read, until they are measured: a prompt, a sampled token, and a
+ * text of the forgetting measurement (SmolLM2-135M, two cores). A trained sequence takes about as
+ * long as an answer.
  */
 const [PROMPT, SAMPLED, FORGETTING_TEXT] = [60, 3, 79];
-/** From this part of a stage on its own pace alone counts: its first answers end together. */
+/** Share of a stage from which only its own pace counts, since first answers end together. */
 const TRUSTED = 1 / 4;
 
 export class TimeLeft {
@@ -19,7 +19,7 @@ export class TimeLeft {
   /** Seconds that a stage took when it was last gone through. */
   readonly #taken = new Map<Stage, number>();
   readonly #totals = new Map<Stage, number>();
-  /** Of an evaluation: seconds a problem, and tokens of a reply. */
+  /** Seconds per problem of an evaluation, and tokens per reply. */
   #pace: number | null = null;
   #replyTokens = 0;
   /** Share of the replies that pass, as far as is known. */
@@ -39,7 +39,7 @@ export class TimeLeft {
     this.#planned = planned;
   }
 
-  /** What the run itself knows of its work, once it has looked at model and task. */
+  /** Takes the plan of the run once model and task are known. */
   plan(planned: PlannedWork): void {
     this.#planned = planned;
   }
@@ -141,7 +141,7 @@ export class TimeLeft {
   }
 
   /**
-   * That an iteration has to train on, each as often as it may be used: few where few rollouts
+   * Sequences that an iteration can train on, each as often as it may be used: few if few rollouts
    * pass.
    */
   #sequences(iteration: number): number {
@@ -156,16 +156,16 @@ export class TimeLeft {
   }
 
   /**
-   * With those that are under way, half done as it were: the first answers would tell of several
-   * times as long.
+   * Answered problems plus half of the running ones; without those, the first answers would suggest
+   * several times the duration.
    */
   #answered(done: number, total: number): number {
     return done + Math.min(this.#planned?.together ?? 0, total - done) / 2;
   }
 
   /**
-   * Of the stage that is going on: at its own pace as far as that tells, else what is expected of
-   * it.
+   * Remaining seconds of the current stage: by its own pace as far as that is reliable, otherwise
+   * by the expectation.
    */
   #rest(now: number): number | null {
     const { stage, done, total } = this.#progress!;

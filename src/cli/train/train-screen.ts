@@ -1,4 +1,4 @@
-/** What a person sees of a training: a line on its way, and its figures at the end. */
+/** Screen and result text of a training. */
 import { readLosses } from '../../operations/train/files.js';
 import type { train, TrainResult } from '../../operations/train/train.js';
 import { lossCurve } from '../../report/loss-curve.js';
@@ -34,13 +34,13 @@ const curationText = ({ curation }: Outcome): string[] =>
   curation === undefined
     ? []
     : [
-        `of ${curation.rows} rows ${curation.repeated} repeat another, ${curation.near} nearly do, ` +
-          `${curation.belowElite} are below the best that are taken`,
+        `of ${curation.rows} rows, ${curation.repeated} are duplicates, ${curation.near} are near-duplicates, ` +
+          `and ${curation.belowElite} are below the elite share`,
       ];
 
 const trialText = (trial: Trial): string =>
   [
-    `${trial.examples} examples (${trial.tooLong} too long), ${trial.validationExamples} kept apart, ` +
+    `${trial.examples} examples (${trial.tooLong} too long), ${trial.validationExamples} for validation, ` +
       `${trial.tokens} tokens, ${trial.steps} steps`,
     ...curationText(trial),
     `${trial.parameters} parameters in ${trial.layers} layers, ${trial.threads} threads`,
@@ -102,13 +102,13 @@ function figuresText({
   const { before, best } = validation;
   lines.push(
     `validation loss on ${validationExamples} examples: ${shown(before)} before, ` +
-      `${shown(best.loss)} after step ${best.step}, whose adapter is kept`,
+      `${shown(best.loss)} after step ${best.step} (kept)`,
   );
   if (stepsTaken < steps)
-    lines.push('stopped early: the validation loss fell no further (--patience)');
+    lines.push('stopped early: the validation loss stopped falling (--patience)');
   if (before !== null && best.loss >= before)
     lines.push(
-      'it never fell below that of the model without the adapter: train longer, or on more examples',
+      'the loss never fell below that of the base model: train longer or on more examples',
     );
   return lines;
 }

@@ -13,12 +13,12 @@ export const trainCommand = operationCommand(train, {
     ({ out }) => {
       const { state } = new TrainFiles(out);
       return existsSync(state)
-        ? `The same flags with --resume continue from ${state}.`
+        ? `Run the same command with --resume to continue from ${state}.`
         : 'Nothing had been saved yet: start again.';
     },
   ],
   examples: [
-    ['$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf', 'one pass over a file'],
+    ['$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf', 'one epoch over a file'],
     [
       '$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf --resume',
       'continue after an interruption',

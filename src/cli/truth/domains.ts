@@ -15,7 +15,7 @@ import type { Problem } from '../../truth-seeking/problem.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';
 import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
-import { readCount, readSeed } from '../tasks-generate.js';
+import { readCount, readSeed } from '../option.js';
 import { noNumber, number, requireDomain, split, text } from './flags.js';
 
 /** Every domain that comes with the package. */

@@ -4,7 +4,7 @@ import { label } from '../../text/hostile-text.js';
 import { DOMAINS } from '../../truth-seeking/domains/index.js';
 import { isOwnDomain } from '../../truth-seeking/domains/user-domain.js';
 import { UsageError } from '../output.js';
-import { readCount } from '../tasks-generate.js';
+import { readCount } from '../option.js';
 
 /** @param defaultDescription what holds without the flag */
 export const text = (describe: string, defaultDescription?: string) =>

@@ -8,7 +8,7 @@ import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
 import { progressScreen } from '../operation-command.js';
 import { registryOf, registryOption } from '../registry-flags.js';
-import { readCount } from '../tasks-generate.js';
+import { readCount } from '../option.js';
 import { number, text, threads } from './flags.js';
 
 const GENERATED = DOMAINS.filter(({ source }) => source === 'generated').map(({ id }) => id);

@@ -16,11 +16,11 @@ import {
   type LabelOptions,
   type RightShare,
 } from '../../truth-seeking/strategies/label-problems.js';
-import { defineCommand, modelOption } from '../command.js';
+import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
-import { readCount, readSeed } from '../tasks-generate.js';
+import { modelOption, readCount, readSeed } from '../option.js';
 import { noNumber, number, readGivenCount, requireDomain, split, text, threads } from './flags.js';
 
 function shareText(share: (RightShare & Partial<Interval>) | null): string {

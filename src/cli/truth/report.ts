@@ -12,7 +12,7 @@ import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { defineCommand } from '../command.js';
 import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';
-import { readCount } from '../tasks-generate.js';
+import { readCount } from '../option.js';
 import { requireAdapter, runPositional, text } from './flags.js';
 
 interface Measuring {

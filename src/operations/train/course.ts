@@ -1,6 +1,6 @@
 /**
- * How a training goes, from its rows to its adapter: steps, measurements, checkpoints, early stop,
- * the choice of the best. The command, a job and a program's rows have this one course.
+ * Course of a training from rows to adapter: steps, validations, checkpoints, early stopping and
+ * the choice of the best adapter. Shared by the command, jobs and programs.
  */
 import path from 'node:path';
 import { hashFile } from '../../engine/adapter.js';
@@ -17,27 +17,27 @@ import { learningRateOf, type CourseSettings } from './settings.js';
 
 export interface TrainStep {
   readonly step: number;
-  /** That will be taken. */
+  /** Planned number of steps. */
   readonly steps: number;
   /** Mean over the labelled tokens of the step, or over its pairs, nats. */
   readonly loss: number;
-  /** Of pairs, by TRL's names: `rewards/margins` and so on; else empty. */
+  /** Metrics of pairs by TRL's names, such as `rewards/margins`; otherwise empty. */
   readonly figures: Figures;
 }
 
 export interface TrainingRequest {
   readonly model: Model;
   readonly rows: Rows;
-  /** That the loss is measured on, in place of a share of `rows`. */
+  /** Validation rows, instead of a share of `rows`. */
   readonly validationRows?: Rows | undefined;
-  /** Of `rows`, where they are from one. */
+  /** File of `rows`, if there is one. */
   readonly file?: string | undefined;
   readonly settings: CourseSettings;
   readonly files: TrainFiles;
-  /** What a state is held to. */
+  /** Settings that a resumed training must share. */
   readonly begun: BegunWith;
   readonly resume: boolean;
-  /** What trackers show besides settings and plan. */
+  /** Additional values for trackers. */
   readonly about: Readonly<Record<string, unknown>>;
 }
 
@@ -45,24 +45,24 @@ export interface TrainingContext extends Context {
   readonly onStep?: ((step: TrainStep) => void) | undefined;
 }
 
-/** What is known before the first step. */
+/** Plan of a training before the first step. */
 export interface TrainingPlan {
   readonly examples: number;
   readonly validationExamples: number;
-  /** Those that are too long, and pairs of two equal replies. */
+  /** Examples that are too long, and pairs of two equal replies. */
   readonly leftOut: number;
   readonly tooLong: number;
   readonly curation?: CurationCounts;
-  /** Of a pass over the examples. */
+  /** Tokens per epoch. */
   readonly tokens: number;
   readonly steps: number;
-  /** That are trained. */
+  /** Number of trained parameters. */
   readonly parameters: number;
   readonly layers: number;
   readonly threads: number;
 }
 
-/** What a training would take, of one step. */
+/** Estimated cost of a training, from one step. */
 export interface TrainingTrial extends TrainingPlan {
   readonly tokensPerSecond: number;
   readonly seconds: number;
@@ -73,7 +73,7 @@ export interface Trained {
   readonly plan: TrainingPlan;
   readonly notes: readonly string[];
   readonly stepsTaken: number;
-  /** Of all steps and measurements, those before an interruption too. */
+  /** Losses of all steps and validations, including those before an interruption. */
   readonly losses: Losses;
   /** The measurement whose adapter is kept; null: the last step's is. */
   readonly best: { readonly step: number; readonly loss: number } | null;
@@ -254,7 +254,7 @@ async function steps(
   const onReference = (done: number, pairs: number): void =>
     tell({
       type: 'progress',
-      data: { stage: 'what the base says', done, total: pairs, unit: 'pairs' },
+      data: { stage: 'base log-probabilities', done, total: pairs, unit: 'pairs' },
     });
   progress(trainer.info.steps, 'the first step');
   for await (const event of data.train(trainer, how, signal, onReference)) {

@@ -1,4 +1,4 @@
-/** How the examples of a training are curated by the scores of their rows. */
+/** Curation of training examples by the scores of their rows. */
 import { refusedRow, type NamedExample } from '../../fine-tuning/training-examples.js';
 import { dedupe, elite, type Repeatable } from '../../tasks/curation/curate.js';
 import {
@@ -21,7 +21,7 @@ export const NO_CURATION: Curation = {
   scoreConditioned: false,
 };
 
-/** What was left out, and of how many. */
+/** Counts of examples that were left out. */
 export interface CurationCounts {
   readonly rows: number;
   readonly repeated: number;
@@ -31,7 +31,7 @@ export interface CurationCounts {
 
 export interface Curated {
   readonly examples: readonly (NamedExample & { readonly weight?: number })[];
-  /** Null where nothing was asked for. */
+  /** Null if no curation was requested. */
   readonly counts: CurationCounts | null;
 }
 
@@ -42,7 +42,7 @@ export const isCurated = (curation: Curation): boolean =>
 
 function scoreOf({ score, name }: NamedExample): number {
   if (typeof score === 'number' && score >= 0 && score <= 1) return score;
-  throw refusedRow(name, 'expected a "score" from 0 to 1, as curation by score reads it');
+  throw refusedRow(name, 'expected a "score" from 0 to 1, which curation by score needs');
 }
 
 const repeatable = ({ example }: NamedExample): Repeatable =>
@@ -56,7 +56,7 @@ const repeatable = ({ example }: NamedExample): Repeatable =>
 function conditioned(each: NamedExample): NamedExample {
   const { example, name } = each;
   if ('text' in example)
-    throw refusedRow(name, 'a plain text has no prompt that could say how good it is');
+    throw refusedRow(name, 'a plain text has no prompt that could state its quality');
   const said = example.prompt.flatMap(({ role, content }) => (role === 'system' ? [content] : []));
   const others = example.prompt.filter(({ role }) => role !== 'system');
   const content = [qualityLine(qualityBucket(scoreOf(each))), ...said].join('\n\n');

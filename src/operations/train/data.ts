@@ -1,7 +1,4 @@
-/**
- * What a training learns from its rows, by objective: examples or pairs, the share that is kept
- * apart, and how a batch is learned.
- */
+/** Training data by objective: examples or pairs, the validation share, and the loss of a batch. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -49,17 +46,17 @@ const SHARE = 0.1;
 export interface TrainDataOptions {
   readonly objective: (typeof OBJECTIVES)[number];
   readonly rows: Rows;
-  /** That they are from; where a split is written down next to it, its rows are held out. */
+  /** File of the rows; rows held out by a split file next to it are not trained on. */
   readonly file?: string | undefined;
   /** Default: last. */
   readonly answers?: (typeof ANSWERS)[number] | undefined;
   /** Share that is kept apart; default: a tenth of 100 examples or more. */
   readonly validation?: number | undefined;
-  /** That are measured on, in place of a share. */
+  /** Validation rows, instead of a share. */
   readonly validationRows?: Rows | undefined;
   readonly maxTokens: number;
   readonly beta: number;
-  /** Of examples; pairs have none. */
+  /** Curation of examples; pairs have none. */
   readonly curation: Curation;
   /** File of the reference's log-probabilities; absent: they are not kept. */
   readonly references?: string | undefined;
@@ -78,7 +75,7 @@ export function exampleLines(file: string): AsyncIterable<string> {
   return isTable(file) ? csvLines(file) : readLines(file);
 }
 
-/** As much of the forms of an example as cells hold. */
+/** Columns of a CSV file that make an example. */
 const CSV_COLUMNS = ['prompt', 'messages', 'instruction', 'text'];
 
 async function* csvLines(file: string): AsyncGenerator<string, void> {
@@ -99,15 +96,15 @@ export interface TrainData {
   readonly examples: number;
   readonly validationExamples: number;
   readonly tooLong: number;
-  /** Those that are too long, and what teaches nothing. */
+  /** Examples that are too long or teach nothing. */
   readonly leftOut: number;
-  /** Null where nothing was curated. */
+  /** Null if nothing was curated. */
   readonly curation: CurationCounts | null;
-  /** What a person should know of what is learned and what is not. */
+  /** Notes for the user about what is learned and what is not. */
   readonly notes: readonly string[];
-  /** Of the examples that are trained on. */
+  /** Tokens of the training examples. */
   readonly tokens: number;
-  /** Of the first so many examples. */
+  /** Returns the sequences of the first `count` examples. */
   sequences(count: number): readonly TrainSequence[];
   /**
    * Seconds that what is computed before the first step will take, from so many examples; 0 where
@@ -131,19 +128,19 @@ interface Read<Example> {
   readonly tooLong: number;
   /** Pairs of two equal replies. */
   readonly equal?: number;
-  /** Where several are answers of one conversation, which go to one side of a split. */
+  /** Conversation of an example; answers of one conversation stay on one side of a split. */
   readonly conversationOf?: (example: Example) => string | undefined;
   readonly curation?: CurationCounts | null;
-  /** Those of the dev set of a split that is written down. */
+  /** Examples of the dev set of a split file. */
   readonly dev?: readonly Example[];
   readonly notes?: readonly string[];
 }
 
 interface Kind<Example> {
   readonly read: (rows: Rows) => Promise<Read<Example>>;
-  /** Of examples that are measured on, and not trained on. */
+  /** Reads validation examples. */
   readonly readToMeasure: (rows: Rows) => Promise<Read<Example>>;
-  /** As it is measured on. */
+  /** Converts an example to its validation form. */
   readonly held: (example: Example) => Example;
   /** Examples of which this is equal are kept apart together. */
   readonly textOf: (example: Example) => Int32Array;
@@ -169,17 +166,10 @@ interface Kind<Example> {
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
-    const { sequences, conversations, tooLong, notes } = tokenisedExamples(
-      examples,
-      model,
-      maxTokens,
-    );
-    return {
-      examples: sequences,
-      conversationOf: (sequence) => conversations.get(sequence),
-      tooLong,
-      notes,
-    };
+    const { sequences, conversations, ...found } = tokenisedExamples(examples, model, maxTokens);
+    const conversationOf = (sequence: TrainSequence): string | undefined =>
+      conversations.get(sequence);
+    return { examples: sequences, conversationOf, ...found };
   };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
@@ -193,7 +183,7 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
         return {
           ...learned,
           curation: counts,
-          ...(dev.length === 0 ? {} : { dev: tokenised(curatedToMeasure(dev, curation)).examples }),
+          ...(dev.length > 0 && { dev: tokenised(curatedToMeasure(dev, curation)).examples }),
           notes: [
             ...notes,
             ...(answers === 'last' ? unlearned(train) : []),
@@ -233,7 +223,7 @@ interface Parts {
 }
 
 /**
- * What `run` holds out of the file is not learned here either: it is what adapters are measured on.
+ * Splits off the rows that `run` holds out, since adapters are measured on them.
  * @throws IsoproError DATA_INVALID
  */
 function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts {
@@ -247,10 +237,10 @@ function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts 
   if (train.length === 0)
     throw new IsoproError(
       'DATA_INVALID',
-      `${name} holds all rows of ${path.basename(file)} out: none is left to learn`,
+      `${name} holds out all rows of ${path.basename(file)}: no rows are left to train on`,
       {
         remedy:
-          'Remove that file to learn them all; what is measured on them afterwards says nothing.',
+          'Remove that file to train on all rows; a later evaluation on them is then meaningless.',
       },
     );
   const counted = (count: number, rows: string): string =>
@@ -259,7 +249,7 @@ function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts 
     train,
     dev,
     notes: [
-      `${name} holds out ${counted(test.length, 'of the test set')} and ${dev.length} of the dev set: not learned`,
+      `${name} holds out ${counted(test.length, 'of the test set')} and ${dev.length} of the dev set: not trained on`,
     ],
   };
 }
@@ -270,7 +260,7 @@ function unlearned(all: readonly NamedExample[]): string[] {
   return count === 0
     ? []
     : [
-        `${count} of ${all.length} rows have earlier answers, which are not learned: --answers all learns them too`,
+        `${count} of ${all.length} rows have earlier answers that are not learned; --answers all includes them`,
       ];
 }
 
@@ -341,7 +331,7 @@ const cached = z.object({
   rejected: z.array(z.number()),
 });
 
-/** Undefined where there is none that can be read. */
+/** Reads the cache; undefined if it is missing or unreadable. */
 function readCache(file: string | undefined): z.output<typeof cached> | undefined {
   try {
     return file !== undefined && existsSync(file) ? cached.parse(readJson(file)) : undefined;

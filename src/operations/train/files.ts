@@ -1,4 +1,4 @@
-/** What a training keeps next to its adapter: its state, its losses, the best adapter so far. */
+/** Files of a training next to its adapter: state, losses, best adapter so far. */
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
@@ -15,20 +15,36 @@ const line = z.union([
 type Line = z.output<typeof line>;
 
 const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
-/** What decides how a training goes, by flag; null where a flag was not given. */
+/** Settings that determine a training, by flag; null for a flag that is not set. */
 export type BegunWith = Readonly<Record<string, z.output<typeof setting>>>;
 export const DATA_HASH = 'data-hash';
-/** What made the tokens of rows. */
+/** Names of settings, as the caller of a training knows them. */
+export interface SettingNames {
+  readonly out: string;
+  readonly data: string;
+  readonly resume: string;
+  readonly force: string;
+  /** @param flag of a setting that a state is held to */
+  readonly of: (flag: string) => string;
+}
+const FLAGS: SettingNames = {
+  out: '--out',
+  data: '--data',
+  resume: '--resume',
+  force: '--force',
+  of: (flag) => `--${flag}`,
+};
+/** Renderer that produced the tokens of the rows. */
 const RENDERER = 'renderer';
 const END_OF_ANSWER = 'end-of-answer';
-/** Of a model, with what it was until the renderer was corrected; states of then say neither. */
+/** Tokens of a model, now and before the renderer was corrected; older states record neither. */
 export interface RowTokens {
   readonly rendererId: string;
   readonly formerRendererId: string | null;
   readonly endOfAnswer: number;
   readonly formerEndOfAnswer: number;
 }
-const shown = (value: BegunWith[string]): string => (value === null ? 'left out' : String(value));
+const shown = (value: BegunWith[string]): string => (value === null ? 'not set' : String(value));
 
 export interface Losses {
   readonly training: readonly { readonly step: number; readonly loss: number }[];
@@ -54,7 +70,7 @@ const lossesOf = (lines: readonly Line[]): Losses => ({
   ),
 });
 
-/** Of the file that a training has written. @throws an error of the file system */
+/** Reads the losses that a training wrote. @throws an error of the file system */
 export const readLosses = (file: string): Losses => lossesOf(linesOf(file));
 
 export class TrainFiles {
@@ -64,18 +80,20 @@ export class TrainFiles {
   /** A line a step, `{"step", "loss"}`, and one a measurement, `{"step", "validationLoss"}`. */
   readonly losses: string;
   readonly trackers: string;
-  /** What the base model says of preference pairs. */
+  /** File of the base model's log-probabilities of preference pairs. */
   readonly references: string;
-  /** What the state was begun with. */
+  /** File of the settings of the state. */
   readonly settings: string;
-  /** Whether the training can be resumed: state and losses are written. */
+  /** True if state and losses are written, so that the training can be resumed. */
   readonly areKept: boolean;
+  readonly #names: SettingNames;
   #lines: Line[] = [];
   #hasBest = false;
 
-  constructor(out: string, areKept = true) {
+  constructor(out: string, areKept = true, names = FLAGS) {
     this.out = out;
     this.areKept = areKept;
+    this.#names = names;
     this.state = `${out}.state`;
     this.settings = `${out}.state.json`;
     this.best = `${out}.best`;
@@ -85,21 +103,22 @@ export class TrainFiles {
   }
 
   /**
-   * Before anything is computed.
+   * Checks the files before anything is computed.
    * @throws WrongSettings where something would be lost, or there is nothing to continue;
    *   IsoproError WRITE_FAILED
    */
   check({ resume, force }: { readonly resume: boolean; readonly force: boolean }): void {
+    const names = this.#names;
     const hasState = this.areKept && existsSync(this.state);
-    if (resume && !hasState) throw new WrongSettings(`--resume: there is no ${this.state}`);
+    if (resume && !hasState) throw new WrongSettings(`${names.resume}: there is no ${this.state}`);
     if (!resume && !force) {
       if (existsSync(this.out))
         throw new WrongSettings(
-          `${this.out} is there already: --force replaces it, or give another --out.`,
+          `${this.out} already exists: replace it with ${names.force}, or give another ${names.out}.`,
         );
       if (hasState)
         throw new WrongSettings(
-          `${this.state} is of a training that was interrupted: --resume continues it, --force begins again.`,
+          `${this.state} belongs to an interrupted training: continue it with ${names.resume}, or restart with ${names.force}.`,
         );
     }
     for (const target of this.areKept ? [this.out, this.state, this.losses] : [this.out])
@@ -107,61 +126,61 @@ export class TrainFiles {
   }
 
   /**
-   * Before a training continues; where nothing is known of how it was begun, it does.
+   * Checks that a resumed training has the same settings; unknown settings pass.
    * @throws IsoproError INVALID_ARGUMENT naming what differs
    */
   checkSame(settings: BegunWith): void {
-    const before = existsSync(this.settings)
-      ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data
-      : undefined;
+    const [names, before] = [this.#names, this.#begun()];
     if (before === undefined) return;
     const differing = Object.entries(settings).flatMap(([flag, value]) => {
       const was = before[flag] ?? null;
       if (was === value) return [];
       return flag === DATA_HASH
-        ? ['another content of --data, or of the split beside it']
-        : [`--${flag} ${shown(value)}, which was ${shown(was)}`];
+        ? [`other content of ${names.data}, or of the split next to it`]
+        : [`${names.of(flag)} ${shown(value)}, which was ${shown(was)}`];
     });
     if (differing.length === 0) return;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `--resume: ${this.state} was begun otherwise: now ${differing.join('; ')}`,
+      `${names.resume}: ${this.state} was started with other settings: now ${differing.join('; ')}`,
       {
-        remedy:
-          'Resume with the flags and the data that it was begun with, or begin again with --force in place of --resume.',
+        remedy: `Resume with the original settings and data, or restart with ${names.force} instead of ${names.resume}.`,
       },
     );
   }
 
+  /** Settings of the state; undefined if they are unknown. */
+  #begun(): BegunWith | undefined {
+    if (!existsSync(this.settings)) return undefined;
+    return z.record(z.string(), setting).safeParse(readJson(this.settings)).data;
+  }
+
   /**
-   * Before a training continues: its rows are the tokens that it began with.
+   * Checks that the rows of a resumed training have the same tokens.
    * @throws IsoproError INVALID_ARGUMENT
    */
   checkTokens({ rendererId, formerRendererId, endOfAnswer, formerEndOfAnswer }: RowTokens): void {
-    const before = existsSync(this.settings)
-      ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data
-      : undefined;
+    const [names, before] = [this.#names, this.#begun()];
     const wasRendered = before?.[RENDERER] ?? formerRendererId ?? rendererId;
     const ended = before?.[END_OF_ANSWER] ?? formerEndOfAnswer;
     const differing = [
       ...(wasRendered === rendererId
         ? []
         : [
-            "the renderer was corrected since, and writes other prompts from the model's chat template",
+            "the renderer has since been corrected, and renders the model's chat template differently",
           ]),
       ...(ended === endOfAnswer
         ? []
         : [
-            `an answer now ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended} before`,
+            `an answer now ends with the token ${endOfAnswer}, as in rendered replies, instead of ${ended}`,
           ]),
     ];
     if (differing.length === 0) return;
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `--resume: ${this.state} was begun by another version: ${differing.join('; ')}`,
+      `${names.resume}: ${this.state} was started by another version: ${differing.join('; ')}`,
       {
-        remedy:
-          'Start again with --force instead of --resume, or continue with the version of isopro-native that began it.',
+        remedy: `Restart with ${names.force} instead of ${names.resume}, or continue with the version of isopro-native that started it.`,
       },
     );
   }
@@ -219,7 +238,7 @@ export class TrainFiles {
     if (existsSync(this.best)) renameSync(this.best, this.out);
   }
 
-  /** Where the training keeps nothing else, one that it has not written is somebody else's. */
+  /** Deletes the best adapter, unless it belongs to another training. */
   forgetBest(): void {
     if (this.areKept || this.#hasBest) rmSync(this.best, { force: true });
   }

@@ -11,22 +11,22 @@ export const OBJECTIVES = ['sft', 'dpo'] as const;
 /** Which answers of a conversation are learned. */
 export const ANSWERS = ['last', 'all'] as const;
 
-/** Of counts that nothing but the data bounds. */
+/** Upper limit of counts that only the data bounds. */
 const MOST = 1_000_000_000;
 
-/** What decides how a training goes, wherever its rows are. */
+/** Settings of a training, wherever its rows are. */
 export const courseMembers = {
   objective: z
     .enum(OBJECTIVES)
     .default('sft')
     .describe(
-      'sft: the likelihood of the examples; dpo: preference pairs, JSONL of prompt, chosen and rejected as TRL has them',
+      'sft: maximise the likelihood of examples; dpo: learn from preference pairs (JSONL of prompt, chosen, rejected, as in TRL)',
     ),
   answers: z
     .enum(ANSWERS)
     .optional()
     .describe(
-      'sft: which answers of a conversation are learned; all: each behind what was said before it',
+      'sft: answers of a conversation to learn; all: each answer, with the messages before it',
     )
     .meta({ defaultText: 'last' }),
   beta: z
@@ -34,12 +34,12 @@ export const courseMembers = {
     .gt(0)
     .max(1000)
     .default(0.1)
-    .describe('dpo: how strongly the model is held to the base'),
-  rank: count(4096).default(8).describe('directions of each factor pair'),
+    .describe('dpo: strength of the penalty for leaving the base model'),
+  rank: count(4096).default(8).describe('rank of the LoRA factors'),
   alpha: z.number().gt(0).max(1e6).default(16).describe('the adapter is scaled by alpha / rank'),
   topLayers: count(MOST)
     .optional()
-    .describe('train the top layers only; default: all')
+    .describe('train only this many top layers; default: all')
     .meta({ flag: 'top', aliases: ['top'] }),
   learningRate: z
     .number()
@@ -51,27 +51,27 @@ export const courseMembers = {
   schedule: z
     .enum(['constant', 'linear', 'cosine'])
     .default('cosine')
-    .describe('of the learning rate, after 3 % warm-up'),
-  epochs: count(MOST).default(1).describe('passes over the examples'),
+    .describe('learning-rate schedule, after 3 % warm-up'),
+  epochs: count(MOST).default(1).describe('epochs over the examples'),
   batchSize: count(MOST)
     .default(8)
-    .describe('examples or pairs a step')
+    .describe('examples or pairs per step')
     .meta({ flag: 'batch', aliases: ['batch'] }),
   validation: z
     .number()
     .min(0)
     .lt(1)
     .optional()
-    .describe('share of the examples that is kept apart to measure the loss on; 0: none')
-    .meta({ defaultText: '0.1 of 100 examples or more' }),
+    .describe('share of the examples held out for validation; 0: none')
+    .meta({ defaultText: '0.1 for 100 examples or more' }),
   validateEvery: count(MOST)
     .optional()
-    .describe('steps between two measurements')
-    .meta({ defaultText: 'a tenth of them' }),
+    .describe('steps between validations')
+    .meta({ defaultText: 'a tenth of the steps' }),
   patience: count(MOST, 0)
     .default(3)
     .describe(
-      'stop after so many measurements without a lower loss; 0: never. The adapter with the lowest is kept',
+      'stop after this many validations without a lower loss; 0: never; the best adapter is kept',
     ),
   dedupe: z
     .number()
@@ -79,37 +79,37 @@ export const courseMembers = {
     .max(1)
     .optional()
     .describe(
-      'leave out examples that repeat another, the best of them stays: 1: the same answer to the same prompt; below 1, of answers to one ' +
-        'prompt that share this part of their runs of four characters too',
+      'leave out duplicates, keeping the best; 1: the same answer to the same prompt; below 1: also answers to one prompt that ' +
+        'share this part of their 4-character shingles',
     ),
   elite: z
     .number()
     .gt(0)
     .max(1)
     .default(1)
-    .describe('train on this share of the examples, by the "score" of their rows (0 to 1)'),
+    .describe('train on the best share of the examples, by the "score" of their rows (0 to 1)'),
   weightByScore: z
     .enum(WEIGHTINGS)
     .default('uniform')
     .describe(
-      'how much an example counts: all alike, linear from 0.1 to 1 between the lowest and the highest score, or softmax; the mean is 1',
+      'weight of an example: uniform, linear (0.1 to 1 from the lowest to the highest score), or softmax; the mean is 1',
     ),
   scoreConditioned: z
     .boolean()
     .default(false)
     .describe(
-      `tell the model of each example how good it is, 0 to ${BEST_QUALITY} by its score; asking for the best then is ` +
+      `tell the model the quality of each example, 0 to ${BEST_QUALITY} by its score; ask for the best with ` +
         `--system "${qualityLine(BEST_QUALITY)}"`,
     ),
-  maxTokens: count(MOST, 2).default(2048).describe('longer examples are left out'),
-  seed: seedText.default('0').describe('64-bit seed of the adapter and of the order'),
-  saveEvery: count(MOST).default(25).describe('steps between savings of the state'),
+  maxTokens: count(MOST, 2)
+    .default(2048)
+    .describe('max tokens per example; longer ones are left out'),
+  seed: seedText.default('0').describe('64-bit seed of the adapter and the order of examples'),
+  saveEvery: count(MOST).default(25).describe('steps between saves of the training state'),
   logTo: z
     .array(z.enum(TRACKER_NAMES))
     .default([])
-    .describe(
-      'write the figures for these trackers too, as files; the commands that show them are printed',
-    )
+    .describe('also write metrics for these trackers, as files; prints the commands that show them')
     .meta({ defaultText: 'none' }),
   threads: threads.default(0),
 } as const;
@@ -130,7 +130,7 @@ export const trainSettings = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('JSONL of examples to measure the loss on, in place of a share')
+    .describe('JSONL of validation examples, instead of a share')
     .meta({ names: 'file' }),
   ...courseMembers,
   out: output
@@ -149,26 +149,26 @@ export const trainSettings = z.strictObject({
   dryRun: z
     .boolean()
     .default(false)
-    .describe('print the plan and the time of one step, train nothing')
+    .describe('print the plan and the time of one step, without training')
     .meta({ local: true }),
 });
 
-/** What no member says alone. */
+/** Contradictions between settings. */
 export const contradictionsOf = (
   settings: CourseSettings & { readonly validationData?: string | undefined } & Partial<
       Record<'resume' | 'force', boolean>
     >,
 ): string[] => [
   ...(settings.validation !== undefined && settings.validationData !== undefined
-    ? ['validationData: it takes the place of a share (validation): give one of them']
+    ? ['validationData: it replaces the share (validation); give only one of them']
     : []),
   ...(settings.objective === 'dpo' && isCurated(settings)
     ? [
-        'objective: dpo learns pairs, and dedupe, elite, weightByScore and scoreConditioned are of examples',
+        'objective: dpo learns pairs; dedupe, elite, weightByScore and scoreConditioned apply to examples only',
       ]
     : []),
   ...(settings.resume === true && settings.force === true
-    ? ['force: it begins again, and resume continues: give one of them']
+    ? ['force: it restarts the training and cannot be combined with resume']
     : []),
 ];
 
@@ -179,10 +179,10 @@ export const learningRateOf = ({
   learningRate ?? LEARNING_RATES[objective];
 
 /**
- * What a state is held to, by the names that its settings file has had from the beginning; the
- * model is not among them, since the state has its hash.
+ * Settings that a resumed training must share, by their names in the settings file. The model is
+ * not among them, since the state has its hash.
  */
-const HELD = {
+export const HELD = {
   objective: 'objective',
   answers: 'answers',
   beta: 'beta',

@@ -5,9 +5,9 @@ import { z } from 'zod';
 import { hashFile } from '../../engine/adapter.js';
 import { loadModel } from '../../engine/model.js';
 import { rowsOf } from '../../fine-tuning/training-examples.js';
-import { label } from '../../text/hostile-text.js';
 import { splitPath } from '../../tasks/data/split.js';
 import { memoryOf, TRAINER_BYTES } from '../memory.js';
+import { noticeTo, warningsOf } from '../notes.js';
 import { operation } from '../operation.js';
 import { trained, tried, type Trained, type TrainingPlan, type TrainingTrial } from './course.js';
 import { exampleLines } from './data.js';
@@ -19,11 +19,11 @@ interface Loss {
   readonly loss: number;
 }
 
-/** Of a training that has ended. */
+/** Result of a finished training. */
 export interface TrainResult extends TrainingPlan, Pick<Trained, 'figures' | 'seconds' | 'sha256'> {
   readonly stepsTaken: number;
   readonly loss: { readonly first: number | null; readonly last: number | null };
-  /** Null where no examples were kept apart. `best`: whose adapter is kept. */
+  /** Null without validation examples. `best`: the step whose adapter was kept. */
   readonly validation: {
     readonly before: number | null;
     readonly best: Loss;
@@ -35,7 +35,7 @@ export interface TrainResult extends TrainingPlan, Pick<Trained, 'figures' | 'se
   readonly losses: string;
 }
 
-/** Of the rows and of the split next to them; null where they are no file that is there twice. */
+/** SHA-256 of the rows and the split file; null if the rows cannot be read twice. */
 async function dataHash(file: string): Promise<string | null> {
   if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return null;
   const files = [file, splitPath(file)].filter((each) => existsSync(each));
@@ -81,10 +81,7 @@ export const train = operation({
     if (resume) files.checkSame(begun);
     const rows = rowsOf(exampleLines(data)); // before the model, which takes longer to be missed
     await using model = await loadModel(settings.model, { signal: context.signal });
-    for (const warning of model.info.warnings) {
-      const text = `${path.basename(model.path)}: llama.cpp warns: ${label(warning, 300)}`;
-      context.tell({ type: 'notice', data: { text } });
-    }
+    warningsOf(model).forEach(noticeTo(context.tell));
     const request = {
       ...{ model, rows, settings, files, begun, resume, file: data },
       validationRows:

@@ -15,7 +15,7 @@ const EXAMPLES = 3;
 const TURNS = 3;
 
 interface Answers {
-  /** In the order of the problems. */
+  /** Replies in the order of the problems. */
   readonly replies: readonly JudgedRollout[];
   readonly tokens: number;
 }
@@ -55,93 +55,84 @@ const judgedBy = (
   failures: failuresOf(problems.map((problem, i) => [problem, replies[i]!])),
 });
 
-const timed = async (
-  method: Method,
-  work: () => Promise<Omit<MethodResult, 'method' | 'seconds'>>,
-): Promise<MethodResult> => {
-  const begin = performance.now();
-  return { method, ...(await work()), seconds: (performance.now() - begin) / 1000 };
-};
+/** Result of a method without its time. */
+type Measured = Omit<MethodResult, 'method' | 'seconds'>;
 
-export function zeroShot(context: ModeContext): Promise<MethodResult> {
+/** The dialogue of each problem by its id, which begins with its prompt. */
+async function dialoguesOf({
+  problems,
+  task,
+  settings,
+}: ModeContext): Promise<ReadonlyMap<string, ChatMessage[]>> {
+  const dialogues = new Map<string, ChatMessage[]>();
+  for (const problem of problems)
+    dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
+  return dialogues;
+}
+
+export async function zeroShot(context: ModeContext): Promise<Measured> {
   const { problems, task, settings } = context;
-  return timed('zero-shot', async () => {
-    const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) =>
-      task.prompt(problem, settings.sampling.style),
-    );
-    return { ...judgedBy(context, replies), k: 1, tokens, note: 'the base model, greedy' };
-  });
+  const { replies, tokens } = await answer(context, 'zero-shot', problems, (problem) =>
+    task.prompt(problem, settings.sampling.style),
+  );
+  return { ...judgedBy(context, replies), k: 1, tokens, note: 'the base model, greedy' };
 }
 
 /** @throws IsoproError INVALID_ARGUMENT where the task has no solved examples */
-export function fewShot(context: ModeContext): Promise<MethodResult> {
+export async function fewShot(context: ModeContext): Promise<Measured> {
   const { problems, task, settings } = context;
-  return timed('few-shot', async () => {
-    const prompt = promptsOf(task, settings.sampling.style, {
-      count: EXAMPLES,
-      seed: BigInt(settings.seed),
-    });
-    const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
-    return {
-      ...judgedBy(context, replies),
-      k: EXAMPLES,
-      tokens,
-      note: `${EXAMPLES} solved problems of the same tier stand before the question`,
-    };
+  const prompt = promptsOf(task, settings.sampling.style, {
+    count: EXAMPLES,
+    seed: BigInt(settings.seed),
   });
+  const { replies, tokens } = await answer(context, 'few-shot', problems, prompt);
+  return {
+    ...judgedBy(context, replies),
+    k: EXAMPLES,
+    tokens,
+    note: `${EXAMPLES} solved problems of the same tier before the question`,
+  };
 }
 
 /**
- * The last attempt stands where the context has no room for a further one.
+ * Asks again with feedback; a dialogue ends early if the context has no room for another attempt.
  * @throws IsoproError INVALID_ARGUMENT where the task gives no feedback
  */
-export function multiTurn(context: ModeContext): Promise<MethodResult> {
-  const { problems, task, settings } = context;
-  return timed('multi-turn', async () => {
-    const dialogues = new Map<string, ChatMessage[]>();
-    for (const problem of problems)
-      dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
-    const latest = new Map<string, JudgedRollout>();
-    let open = [...problems];
-    let tokens = 0;
-    for (let turn = 1; turn <= TURNS && open.length > 0; turn++) {
-      const answers = await answer(
-        context,
-        'multi-turn',
-        open,
-        async ({ id }) => dialogues.get(id)!,
-      );
-      tokens += answers.tokens;
-      const failed: Problem[] = [];
-      for (const [i, problem] of open.entries()) {
-        const reply = answers.replies[i]!;
-        latest.set(problem.id, reply);
-        if (reply.verdict.kind === 'pass') continue;
-        const advice = await task.feedback(problem, reply.verdict);
-        if (advice === null)
-          throw new IsoproError(
-            'INVALID_ARGUMENT',
-            `${task.id} gives no feedback, so that multi-turn cannot be measured`,
-          );
-        const dialogue = dialogues.get(problem.id)!;
-        dialogue.push(
-          { role: 'assistant', content: reply.text },
-          { role: 'user', content: advice },
+export async function multiTurn(context: ModeContext): Promise<Measured> {
+  const { problems, task } = context;
+  const dialogues = await dialoguesOf(context);
+  const latest = new Map<string, JudgedRollout>();
+  let open = [...problems];
+  let tokens = 0;
+  for (let turn = 1; turn <= TURNS && open.length > 0; turn++) {
+    const answers = await answer(context, 'multi-turn', open, async ({ id }) => dialogues.get(id)!);
+    tokens += answers.tokens;
+    const failed: Problem[] = [];
+    for (const [i, problem] of open.entries()) {
+      const reply = answers.replies[i]!;
+      latest.set(problem.id, reply);
+      if (reply.verdict.kind === 'pass') continue;
+      const advice = await task.feedback(problem, reply.verdict);
+      if (advice === null)
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          `${task.id} gives no feedback, so multi-turn cannot be measured`,
         );
-        if (turn < TURNS && context.hasRoom(dialogue)) failed.push(problem);
-      }
-      open = failed;
+      const dialogue = dialogues.get(problem.id)!;
+      dialogue.push({ role: 'assistant', content: reply.text }, { role: 'user', content: advice });
+      if (turn < TURNS && context.hasRoom(dialogue)) failed.push(problem);
     }
-    return {
-      ...judgedBy(
-        context,
-        problems.map(({ id }) => latest.get(id)!),
-      ),
-      k: TURNS,
-      tokens,
-      note: `up to ${TURNS} attempts; the verifier's feedback stands between them, so it has seen more than the others`,
-    };
-  });
+    open = failed;
+  }
+  return {
+    ...judgedBy(
+      context,
+      problems.map(({ id }) => latest.get(id)!),
+    ),
+    k: TURNS,
+    tokens,
+    note: `up to ${TURNS} attempts; the verifier's feedback comes between them, so this method has more information than the others`,
+  };
 }
 
 const CHAIN = [
@@ -156,49 +147,45 @@ const CHAIN = [
  * reply is judged. A chain without room for its next call ends, and is judged as one that was cut
  * off.
  */
-export function isozero(context: ModeContext): Promise<MethodResult> {
-  const { problems, task, settings } = context;
-  return timed('isozero', async () => {
-    const dialogues = new Map<string, ChatMessage[]>();
-    for (const problem of problems)
-      dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
-    const latest = new Map<string, JudgedRollout>();
-    let open: readonly Problem[] = problems;
-    let tokens = 0;
-    for (const instruction of CHAIN) {
-      const going: Problem[] = [];
-      for (const problem of open) {
-        const dialogue = dialogues.get(problem.id)!;
-        const said = latest.get(problem.id);
-        if (said === undefined) {
-          // one user turn: many templates refuse two in a row
-          const question = dialogue.pop()!;
-          dialogue.push({ ...question, content: `${question.content}\n\n${instruction}` });
-        } else
-          dialogue.push(
-            { role: 'assistant', content: said.text },
-            { role: 'user', content: instruction },
-          );
-        if (said === undefined || context.hasRoom(dialogue)) going.push(problem);
-        else
-          latest.set(problem.id, {
-            ...said,
-            ...(await task.judge(problem, said.text, 'context')),
-            finish: 'context',
-          });
-      }
-      open = going;
-      if (open.length === 0) break;
-      const answers = await answer(context, 'isozero', open, async ({ id }) => dialogues.get(id)!);
-      tokens += answers.tokens;
-      for (const [i, { id }] of open.entries()) latest.set(id, answers.replies[i]!);
+export async function isozero(context: ModeContext): Promise<Measured> {
+  const { problems, task } = context;
+  const dialogues = await dialoguesOf(context);
+  const latest = new Map<string, JudgedRollout>();
+  let open: readonly Problem[] = problems;
+  let tokens = 0;
+  for (const instruction of CHAIN) {
+    const going: Problem[] = [];
+    for (const problem of open) {
+      const dialogue = dialogues.get(problem.id)!;
+      const said = latest.get(problem.id);
+      if (said === undefined) {
+        // one user turn: many templates refuse two in a row
+        const question = dialogue.pop()!;
+        dialogue.push({ ...question, content: `${question.content}\n\n${instruction}` });
+      } else
+        dialogue.push(
+          { role: 'assistant', content: said.text },
+          { role: 'user', content: instruction },
+        );
+      if (said === undefined || context.hasRoom(dialogue)) going.push(problem);
+      else
+        latest.set(problem.id, {
+          ...said,
+          ...(await task.judge(problem, said.text, 'context')),
+          finish: 'context',
+        });
     }
-    const replies = problems.map(({ id }) => latest.get(id)!);
-    return {
-      ...judgedBy(context, replies),
-      k: TURNS,
-      tokens,
-      note: 'three chained calls, the last one judged',
-    };
-  });
+    open = going;
+    if (open.length === 0) break;
+    const answers = await answer(context, 'isozero', open, async ({ id }) => dialogues.get(id)!);
+    tokens += answers.tokens;
+    for (const [i, { id }] of open.entries()) latest.set(id, answers.replies[i]!);
+  }
+  const replies = problems.map(({ id }) => latest.get(id)!);
+  return {
+    ...judgedBy(context, replies),
+    k: TURNS,
+    tokens,
+    note: 'three chained calls, the last one judged',
+  };
 }

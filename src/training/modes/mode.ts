@@ -50,7 +50,7 @@ export interface MethodResult {
    * where a run's log does not tell.
    */
   readonly failures: Failures | null;
-  /** What must be known beside the figures. */
+  /** Note that belongs to the figures. */
   readonly note: string;
 }
 
@@ -59,7 +59,7 @@ export interface ModeContext {
   readonly backend: Backend;
   readonly task: OpenTask;
   readonly problems: readonly Problem[];
-  /** Whether a dialogue leaves room in the context for a whole reply. */
+  /** Checks whether a dialogue leaves room in the context for a whole reply. */
   readonly hasRoom: (dialogue: readonly ChatMessage[]) => boolean;
   readonly signal?: AbortSignal;
   readonly onProgress?: (
@@ -68,7 +68,7 @@ export interface ModeContext {
   ) => void;
 }
 
-/** Of judged replies, each with its problem. */
+/** Counts the failures of judged replies, each with its problem. */
 export function failuresOf(
   judged: Iterable<readonly [problem: Problem, reply: JudgedRollout]>,
 ): Failures {

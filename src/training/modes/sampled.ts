@@ -47,9 +47,9 @@ export async function sampledMethods(
     maxSequences: settings.model.maxSequences,
     adapter: null,
     ...given({ signal }),
-    ...(onProgress === undefined
-      ? {}
-      : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),
+    ...(onProgress && {
+      onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress),
+    }),
   });
   const seconds = (performance.now() - begin) / 1000;
   const chosen = async (
@@ -78,7 +78,7 @@ export async function sampledMethods(
         ...(await chosen(({ problem, rollouts }) =>
           commonest(problem, rollouts, task.readAnswer.bind(task)),
         )),
-        note: 'the commonest answer',
+        note: 'the most common answer',
       });
     if (method === 'pass@k')
       results.push({
@@ -95,9 +95,7 @@ export async function sampledMethods(
   return results;
 }
 
-/**
- * Pass@k over the k samples themselves; a problem on which some sample has no verdict is left out.
- */
+/** Pass@k over the k samples; a problem with an undecided sample is left out. */
 function ceiling(
   { task }: ModeContext,
   groups: readonly RolloutGroup[],
