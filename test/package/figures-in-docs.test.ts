@@ -232,7 +232,7 @@ const rows: Row[] = [
     /\| `metadata` \| (\d+) pairs/,
     constant('src/server/openai/requests.ts', 'MOST_PAIRS'),
   ],
-  ['serve.md', /\| headers \| (\d+) kB; more are 431/, maxHeaderSize / KIB],
+  ['serve.md', /\| headers \| (\d+) kB; a request with more gets 431/, maxHeaderSize / KIB],
   [
     'serve.md',
     /all tools together \| ([\d,]+) characters, without descriptions/,
