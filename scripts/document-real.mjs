@@ -116,7 +116,7 @@ function stagesText(runs, { whole }) {
   const minutes = (seconds) => (seconds / 60).toFixed(1);
   return [
     'Where the time went, in minutes: sampling and judging, training, the dev evaluations, and everything else (test evaluations with ' +
-      'and without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on beside their prompts, over ' +
+      'and without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on together with their prompts, over ' +
       'the time of their stage.',
     table(
       [
@@ -250,7 +250,7 @@ export function realTables(name, { summary, files }, figures) {
           ]),
     ];
     if (others.length > 0)
-      parts.push(table([`\`${task}\`, beside the full run`, 'solved'], others));
+      parts.push(table([`\`${task}\`, next to the full run`, 'solved'], others));
     const after = Object.entries(files).filter(([step]) =>
       new RegExp(`^${task}-samples(-\\d+)?$`).test(step),
     );

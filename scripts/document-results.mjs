@@ -149,7 +149,7 @@ function folderTables(name, { ablation, modes }, figures) {
       return (new Set(each.map(read)).size === 1 ? each.slice(0, 1) : each).map(read).join(' / ');
     };
     parts.push(
-      'The loop (`isopro`) beside methods that leave the model as it is. `best-of-k` and `majority` draw as many samples of each ' +
+      'The loop (`isopro`) next to methods that do not change the model. `best-of-k` and `majority` draw as many samples of each ' +
         "problem, k, as cost the loop's tokens.",
       table(
         ['method', ...modes.map(({ seed }) => `seed ${seed}`), 'k', 'tokens', 'seconds'],

@@ -70,7 +70,7 @@ function kernelsText(part) {
 
 const stepsText = (part) =>
   [
-    `A LoRA step, rank 16, 512 tokens, on ${on(part)}; of the product's rate: useful GFLOP/s beside those of the product alone.`,
+    `A LoRA step, rank 16, 512 tokens, on ${on(part)}; of the product's rate: useful GFLOP/s next to those of the product alone.`,
     table(
       [
         'shape',

@@ -96,7 +96,7 @@ withPython('openai for Python', () => {
     const { text } = await expected();
     expect([got.whole, got.stream]).toEqual([text, text]);
   });
-  test('gets calls of tools', () => expect(got.call).toEqual(CITY));
+  test('gets tool calls', () => expect(got.call).toEqual(CITY));
   test('gets responses', async () => expect(got.response).toBe((await expected()).text));
   test('completes texts', async () =>
     expect(got.text).toBe((await expected({ text: 'The river', maxTokens: 5 })).text));
@@ -120,12 +120,12 @@ withPython('langchain-openai', () => {
     const { text } = await expected();
     expect([got.whole, got.stream, got.batch]).toEqual([text, text, [text, text]]);
   });
-  test('tells tokens used, and log-probabilities', async () => {
+  test('reports the tokens used, and log-probabilities', async () => {
     const { tokenIds, logprobs } = await expected();
     expect([got.usage, got.logprobs]).toEqual([tokenIds.length, [...logprobs]]);
   });
-  test('gets an object of a form', () => expect(got.object).toEqual(expect.any(Boolean)));
-  test('gets calls of tools, and goes on with their results', () => {
+  test('gets an object with a given schema', () => expect(got.object).toEqual(expect.any(Boolean)));
+  test('gets tool calls, and continues with their results', () => {
     expect(got.calls.length).toBeGreaterThan(0);
     for (const call of got.calls) expect(call).toEqual(CITY);
     expect(got.after).toEqual(expect.any(String));
@@ -148,7 +148,7 @@ withPython('llm', () => {
     expect(got.text.trimEnd()).toBe(
       (await expected({ text: messages[0]!.content })).text.trimEnd(),
     ));
-  test('goes on with a conversation', () => expect(got.again).toEqual(expect.any(String)));
+  test('continues a conversation', () => expect(got.again).toEqual(expect.any(String)));
   test('gets an object of a schema', () =>
     expect(got.object).toEqual({ large: expect.any(Boolean) }));
   test('offers tools', () => expect(got.tool).toEqual(expect.any(String)));
@@ -221,7 +221,7 @@ withPython('trl, its clients of vLLM', () => {
     );
   });
   test('generates from messages', async () => expect(got.chat).toEqual(sampled(await both({}))));
-  test('gets the likeliest tokens beside each', async () => {
+  test('gets the likeliest tokens for each one', async () => {
     const replies = await both({ tokenIds: ids, topLogprobs: 2 });
     const likeliest = replies.map(({ tokenIds, logprobs, topLogprobs }) =>
       [...tokenIds].map((tokenId, i) => {
@@ -247,7 +247,7 @@ withPython('trl, its clients of vLLM', () => {
     expect(got.scores.logprob_token_ids).toEqual([[top.map(({ tokenId }) => tokenId)]]);
     expect(got.scores.logprobs).toEqual([[top.map((chance) => chance.logprob)]]);
   });
-  test('is told that weights are not taken: 501', () => {
+  test('receives 501, because weights are not accepted', () => {
     expect(got.communicator).toMatch(/no weight-transfer engine/);
     expect(Object.keys(got.transfer)).toHaveLength(5);
     for (const refusal of Object.values(got.transfer))
@@ -255,7 +255,7 @@ withPython('trl, its clients of vLLM', () => {
   });
   test('loads and unloads an adapter, through a proxy that adds a key', () =>
     expect([got.load, got.unload]).toEqual([null, null]));
-  test('is told by name what is not there: patterns, and a pause that holds replies', () => {
+  test('receives an error that names what is missing: patterns, and a pause that holds replies', () => {
     expect(got.regex).toMatch(/400, .*structured_outputs.*unknown_parameter/);
     expect(got.pause).toMatch(/400, .*mode=keep.*unsupported_parameter/);
   });
