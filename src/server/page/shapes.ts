@@ -3,6 +3,8 @@
  * times are ISO 8601.
  */
 
+export type { Job as JobRecord, JobEvent as JobRecordEvent } from '../../jobs/job.js';
+
 export type Tone = 'good' | 'fair' | 'bad';
 
 /** A mean with its 95 % interval. */
@@ -70,6 +72,16 @@ export interface PairedTest {
   }[];
 }
 
+export interface TierRate extends Rate {
+  readonly tier: string;
+}
+
+export interface RateByIteration {
+  readonly iteration: number;
+  readonly all: Rate;
+  readonly byTier: readonly TierRate[];
+}
+
 export interface RunDetail {
   readonly name: string;
   readonly runId: string;
@@ -99,18 +111,10 @@ export interface RunDetail {
   }[];
   readonly change: PairedTest | null;
   readonly policies: readonly ({ readonly name: string } & Rate)[];
-  /** Of the dev problems; iteration 0 is before any training. */
-  readonly dev: readonly {
-    readonly iteration: number;
-    readonly all: Rate;
-    readonly byTier: readonly ({ readonly tier: string } & Rate)[];
-  }[];
+  /** Dev problems solved; iteration 0 is before any training. */
+  readonly dev: readonly RateByIteration[];
   /** Rollouts that passed. */
-  readonly hits: readonly {
-    readonly iteration: number;
-    readonly all: Rate;
-    readonly byTier: readonly ({ readonly tier: string } & Rate)[];
-  }[];
+  readonly hits: readonly RateByIteration[];
   /** Accepted rollouts that are kept, by tier. */
   readonly buffer: readonly {
     readonly iteration: number;
