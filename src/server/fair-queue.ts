@@ -37,8 +37,7 @@ export interface QueueLimits {
 const SHARE = 3;
 
 const full = (waiting: number): RequestFailure =>
-  new RequestFailure(429, 'rate_limit_error', `${waiting} replies wait already`, {
-    code: 'queue_full',
+  new RequestFailure(429, `the queue is full: ${waiting} replies are waiting`, 'queue_full', {
     retryAfter: 1,
   });
 

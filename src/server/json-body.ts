@@ -50,11 +50,8 @@ export function takeJsonOnly(app: FastifyInstance): void {
       return done(
         new RequestFailure(
           415,
-          'invalid_request_error',
-          'send the body as it is: none that is compressed is unpacked here',
-          {
-            code: 'unsupported_media_type',
-          },
+          'compressed request bodies are not supported; send the body uncompressed',
+          'unsupported_media_type',
         ),
       );
     // of a call without one; a schema that wants one says so

@@ -87,7 +87,7 @@ export class Keys {
     const message =
       `this key has the scopes ${[...caller.scopes].join(', ')}, and this needs ${scope}: ` +
       'take a key of --keys that has it, or the administrative one, which the server prints at its start unless it was given';
-    throw new RequestFailure(403, 'permission_error', message, { code: 'insufficient_scope' });
+    throw new RequestFailure(403, message, 'insufficient_scope');
   }
 
   #callerOf(authorization: string | undefined, isForAnybody: boolean): Caller {
@@ -104,6 +104,6 @@ export class Keys {
       given === undefined
         ? 'give a key: Authorization: Bearer KEY'
         : 'this key is not one of the server, or was withdrawn since';
-    throw new RequestFailure(401, 'authentication_error', message, { code: 'invalid_api_key' });
+    throw new RequestFailure(401, message, 'invalid_api_key');
   }
 }

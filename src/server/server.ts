@@ -9,15 +9,7 @@ import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { DEFAULT_SEQUENCES, ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
-import {
-  DEFECT,
-  ENDINGS,
-  failureOf,
-  forbidden,
-  ofSchema,
-  RequestFailure,
-  type FailureCode,
-} from './failures.js';
+import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure } from './failures.js';
 import { FairQueue } from './fair-queue.js';
 import { readerOf } from './first-issue.js';
 import { takeJsonOnly } from './json-body.js';
@@ -117,25 +109,19 @@ interface ServerParts {
 export class Server {
   readonly url: string;
   readonly models: ServedModels;
-  readonly #app: FastifyInstance;
-  readonly #host: ModelHost;
-  readonly #shutDown: (seconds: number) => Promise<void>;
-  readonly #free: () => Promise<void>;
+  readonly #parts: ServerParts;
   #closing: Promise<void> | undefined;
 
   /** @internal Use startServer. */
   constructor(parts: ServerParts) {
     this.url = parts.url;
     this.models = parts.models;
-    this.#app = parts.app;
-    this.#host = parts.host;
-    this.#shutDown = parts.shutDown;
-    this.#free = parts.free;
+    this.#parts = parts;
   }
 
   /** What is loaded, and how many replies run or wait. */
   usage(): ReturnType<ModelHost['usage']> {
-    return this.#host.usage();
+    return this.#parts.host.usage();
   }
 
   /**
@@ -144,13 +130,14 @@ export class Server {
    */
   close(seconds = Infinity): Promise<void> {
     this.#closing ??= (async () => {
-      const closed = this.#app.close();
-      await Promise.race([this.#shutDown(seconds), closed]);
-      this.#app.server.closeIdleConnections(); // those of replies that ended meanwhile
-      const lost = setTimeout(() => this.#app.server.closeAllConnections(), LAST_WORDS_MS);
+      const { app, shutDown, free } = this.#parts;
+      const closed = app.close();
+      await Promise.race([shutDown(seconds), closed]);
+      app.server.closeIdleConnections(); // those of replies that ended meanwhile
+      const lost = setTimeout(() => app.server.closeAllConnections(), LAST_WORDS_MS);
       await closed;
       clearTimeout(lost);
-      await this.#free();
+      await free();
     })();
     return this.#closing;
   }
@@ -182,12 +169,9 @@ class Endings {
     if (open >= most)
       throw new RequestFailure(
         429,
-        'rate_limit_error',
-        `${open} requests of this key have no answer yet, or one that it has not read`,
-        {
-          code: 'too_many_requests',
-          retryAfter: 1,
-        },
+        `too many open requests: ${open} answers for this key are pending or unread`,
+        'too_many_requests',
+        { retryAfter: 1 },
       );
     this.#open.set(name, open + 1);
     this.#all.add(ending);
@@ -265,6 +249,7 @@ async function listen(
   models: ServedModels,
   free: () => Promise<void>,
 ): Promise<Server> {
+  const { report } = options;
   const isShared = !isOpenToAll(options);
   const queue = new FairQueue({
     running: options.load.maxSequences ?? DEFAULT_SEQUENCES,
@@ -289,14 +274,50 @@ async function listen(
     signalOf: (request) => request.ending.signal,
     callerOf: (request) => request.caller,
     nextDraw: () => String(draws++),
-    report: options.report,
+    report,
     async pause(mode) {
       queue.close();
       if (mode === 'abort') endings.endAll(ENDINGS.paused);
       await queue.idle();
     },
   };
+  const app = appOf(limits, tls, report);
+  guard(app, options, { endings, turns, limits, metrics, isShared });
+  await limitRate(app, limits);
+  const ofRuns = await addAllRoutes(app, options, context);
+  const { addPage } = await import('./page/routes.js');
+  addPage(app, {
+    runs: options.runs,
+    registry: options.registry,
+    model: models.model,
+    modelName: models.base,
+    ...ofRuns,
+    usage: () => ({
+      modelBytes: host.usage().usedBytes,
+      running: queue.running,
+      waiting: queue.waiting,
+    }),
+    report,
+  });
 
+  const jobsEnded = new Promise<void>((resolve) => {
+    app.addHook('preClose', async () => resolve()); // after the hook of the jobs
+  });
+  const url = await listenOn(app, options, tls === undefined ? 'http' : 'https');
+  const shutDown = async (seconds: number): Promise<void> => {
+    await endings.settled(Math.min(seconds, limits.drainSeconds));
+    endings.endAll(ENDINGS.shutdown);
+    await jobsEnded;
+  };
+  return new Server({ app, host, models, shutDown, free, url });
+}
+
+/** Makes the HTTP server, with the form of its failures and without routes. */
+function appOf(
+  limits: ServerLimits,
+  tls: TlsPair | undefined,
+  report: (error: unknown) => void,
+): FastifyInstance {
   const arrivalMs = limits.arrivalSeconds * 1000;
   const connections = { connectionsCheckingInterval: 1000, headersTimeout: arrivalMs };
   const app: FastifyInstance = fastify({
@@ -310,7 +331,7 @@ async function listen(
     }),
     routerOptions: { maxParamLength: 400 },
     forceCloseConnections: 'idle',
-    frameworkErrors: (error, _, reply) => void answerFailure(error, reply, options.report),
+    frameworkErrors: (error, _, reply) => void answerFailure(error, reply, report),
     clientErrorHandler(error, socket) {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
       const { status, body: said } = ofConnection(error.code);
@@ -328,31 +349,34 @@ async function listen(
       return error === undefined ? { value } : { error: ofSchema(error, schema) };
     };
   });
-  app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
+  app.setErrorHandler((error, _, reply) => answerFailure(error, reply, report));
   app.setNotFoundHandler(({ method, url }) => {
-    throw new RequestFailure(
-      404,
-      'invalid_request_error',
-      `there is no ${method} ${url.slice(0, 200)} here`,
-      { code: 'unknown_url' },
-    );
+    const message = `there is no ${method} ${url.slice(0, 200)} on this server`;
+    throw new RequestFailure(404, message, 'unknown_url', { type: 'invalid_request_error' });
   });
-  guard(app, options, { endings, turns, limits, metrics, isShared });
-  await app.register(rateLimit, {
-    max: limits.requestsPerMinute,
+  return app;
+}
+
+const limitRate = (app: FastifyInstance, { requestsPerMinute }: ServerLimits): unknown =>
+  app.register(rateLimit, {
+    max: requestsPerMinute,
     timeWindow: 60_000,
     keyGenerator: ({ caller, ip }) => (caller === NOBODY ? ip : caller.name),
     errorResponseBuilder: (_, { ttl }) =>
       new RequestFailure(
         429,
-        'rate_limit_error',
-        `more than ${limits.requestsPerMinute} requests in a minute`,
-        {
-          code: 'rate_limit_exceeded',
-          retryAfter: Math.ceil(ttl / 1000),
-        },
+        `rate limit exceeded: ${requestsPerMinute} requests per minute`,
+        'rate_limit_exceeded',
+        { retryAfter: Math.ceil(ttl / 1000) },
       ),
   });
+
+/** Adds the routes of the API, of jobs, and of the document that describes them. */
+async function addAllRoutes(
+  app: FastifyInstance,
+  options: ServerOptions,
+  context: ServerContext,
+): Promise<JobsOfRuns> {
   await app.register(swagger, {
     openapi: { info: { title: 'isopro-native', version: '1' } },
     transform: jsonSchemaTransform,
@@ -371,73 +395,52 @@ async function listen(
     return { ...document, components: { ...document.components, schemas } };
   });
   addRoutes(app, context);
-  // loaded when the model is there: they stand on much that need not be waited for before
+  // loaded after the model, because they import much
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
-    const registry = options.registry?.paths.folder;
     ofRuns = await addJobs(app, {
       options: options.jobs,
       base: { name, model },
       adapters,
-      models,
-      registry,
+      models: context.models,
+      registry: options.registry?.paths.folder,
       report,
     });
   }
-  const { addPage } = await import('./page/routes.js');
-  addPage(app, {
-    runs: options.runs,
-    registry: options.registry,
-    model: models.model,
-    modelName: models.base,
-    ...ofRuns,
-    usage: () => ({
-      modelBytes: host.usage().usedBytes,
-      running: queue.running,
-      waiting: queue.waiting,
-    }),
-    report: options.report,
-  });
+  return ofRuns;
+}
 
-  const jobsEnded = new Promise<void>((resolve) => {
-    app.addHook('preClose', async () => resolve()); // after the hook of the jobs
-  });
+/** @throws IsoproError PORT_UNAVAILABLE */
+async function listenOn(
+  app: FastifyInstance,
+  { host, port: wanted }: ServerOptions,
+  scheme: string,
+): Promise<string> {
   try {
-    await app.listen({ host: options.host, port: options.port });
+    await app.listen({ host, port: wanted });
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (!['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND'].includes(code ?? '')) throw cause;
-    throw new IsoproError(
-      'PORT_UNAVAILABLE',
-      `cannot listen on ${options.host}:${options.port}: ${message}`,
-      { cause },
-    );
+    throw new IsoproError('PORT_UNAVAILABLE', `cannot listen on ${host}:${wanted}: ${message}`, {
+      cause,
+    });
   }
   const { port } = app.server.address() as AddressInfo;
-  const shutDown = async (seconds: number): Promise<void> => {
-    await endings.settled(Math.min(seconds, limits.drainSeconds));
-    endings.endAll(ENDINGS.shutdown);
-    await jobsEnded;
-  };
-  const scheme = tls === undefined ? 'http' : 'https';
-  const url = `${scheme}://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`;
-  return new Server({ app, host, models, shutDown, free, url });
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** What never became a request. */
+/** The failure of a connection that did not become a request. */
 function ofConnection(code: string | undefined): RequestFailure {
-  const refused = (status: number, message: string, name: FailureCode): RequestFailure =>
-    new RequestFailure(status, 'invalid_request_error', message, { code: name });
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return refused(408, 'the request did not arrive in time', 'request_timeout');
+    return new RequestFailure(408, 'the request did not arrive in time', 'request_timeout');
   if (code === 'HPE_HEADER_OVERFLOW')
-    return refused(
+    return new RequestFailure(
       431,
       `the headers have more than ${maxHeaderSize} bytes; a browser may be sending cookies of other programs on this host`,
       'headers_too_large',
     );
-  return refused(400, 'this is no HTTP request', 'bad_request');
+  return new RequestFailure(400, 'this is not an HTTP request', 'bad_request');
 }
 
 interface Guards {

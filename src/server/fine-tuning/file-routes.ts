@@ -27,12 +27,7 @@ const LIMITS = {
 };
 
 export const noFile = (id: string): RequestFailure =>
-  new RequestFailure(
-    404,
-    'not_found_error',
-    `there is no file ${JSON.stringify(id.slice(0, 100))}`,
-    { code: 'file_not_found' },
-  );
+  new RequestFailure(404, `there is no file ${JSON.stringify(id.slice(0, 100))}`, 'file_not_found');
 
 const seconds = (iso: string): number => Math.floor(Date.parse(iso) / 1000);
 
@@ -95,15 +90,9 @@ async function readForm(request: FastifyRequest): Promise<Form> {
     if (refusal !== undefined) throw refusal;
     const { code, message } = error as Partial<FastifyError>;
     if (code === 'FST_REQ_FILE_TOO_LARGE')
-      throw new RequestFailure(
-        413,
-        'invalid_request_error',
-        `file: has more than ${LARGEST} bytes`,
-        {
-          param: 'file',
-          code: 'body_too_large',
-        },
-      );
+      throw new RequestFailure(413, `file: has more than ${LARGEST} bytes`, 'body_too_large', {
+        param: 'file',
+      });
     throw invalid('', `the form cannot be read: ${message}`, 'invalid_form');
   }
   if (refusal !== undefined) throw refusal;

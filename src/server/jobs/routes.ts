@@ -21,12 +21,7 @@ export const askerOf = ({ name, scopes }: Caller): Asker => ({
 });
 
 export const noJob = (id: string): RequestFailure =>
-  new RequestFailure(
-    404,
-    'not_found_error',
-    `there is no job ${JSON.stringify(id.slice(0, 100))}`,
-    { code: 'job_not_found' },
-  );
+  new RequestFailure(404, `there is no job ${JSON.stringify(id.slice(0, 100))}`, 'job_not_found');
 
 /** @throws RequestFailure 404 where there is none, or it is another's */
 export function jobOf(queue: JobQueue, { caller }: FastifyRequest, id: string): Job {
@@ -75,9 +70,7 @@ const idempotencyKey = z.string().min(1).max(200).optional();
 export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
   const key = idempotencyKey.safeParse(headers['idempotency-key']);
   if (key.success) return key.data;
-  throw new RequestFailure(400, 'invalid_request_error', 'Idempotency-Key: 1 to 200 characters', {
-    code: 'invalid_value',
-  });
+  throw invalid('', 'Idempotency-Key: 1 to 200 characters');
 }
 
 const jobParams = z.object({ id: z.string().max(100) });
@@ -184,20 +177,13 @@ export function addJobRoutes(
     },
   );
 
-  const acts = {
-    cancel: (queue: JobQueue, id: string) => queue.cancel(id),
-    pause: (queue: JobQueue, id: string) => queue.pause(id),
-    resume: (queue: JobQueue, id: string) => queue.resume(id),
-  };
-  for (const [name, act] of Object.entries(acts))
+  for (const name of ['cancel', 'pause', 'resume'] as const)
     app.post(`/api/jobs/:id/${name}`, { ...TRAIN, schema: { params: jobParams } }, (request) => {
       const queue = opened();
       const job = jobOf(queue, request, request.params.id);
       if (name !== 'cancel' && hasEndedAs(job.state))
-        throw new RequestFailure(409, 'invalid_request_error', `the job is ${job.state}`, {
-          code: 'job_ended',
-        });
-      return act(queue, job.id);
+        throw new RequestFailure(409, `the job is ${job.state}`, 'job_ended');
+      return queue[name](job.id);
     });
 }
 
@@ -217,10 +203,7 @@ export function addSimulationRoutes(instance: FastifyInstance, opened: () => Job
     const kinds = queue.kinds(askerOf(request.caller)).map(({ id }) => id);
     if (!kinds.includes(type)) {
       const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; there are ${kinds.join(', ')}`;
-      throw new RequestFailure(404, 'not_found_error', what, {
-        param: 'type',
-        code: 'kind_not_found',
-      });
+      throw new RequestFailure(404, what, 'kind_not_found', { param: 'type' });
     }
     const idempotencyKey = idempotencyKeyOf(request);
     const { job } = await queue.create(askerOf(request.caller), {

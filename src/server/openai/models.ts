@@ -226,9 +226,8 @@ export class ServedModels {
     try {
       real = realpathSync(given);
     } catch {
-      throw new RequestFailure(404, 'not_found_error', 'lora_path: there is no such file', {
+      throw new RequestFailure(404, 'lora_path: there is no such file', 'file_not_found', {
         param: 'lora_path',
-        code: 'file_not_found',
       });
     }
     if (!isWithin(this.#folder, real)) throw refuse();
@@ -245,5 +244,5 @@ function notFound(
   param = 'model',
 ): RequestFailure {
   const message = `there is no model ${JSON.stringify(name.slice(0, 200))} here: ${why}`;
-  return new RequestFailure(404, 'not_found_error', message, { param, code: 'model_not_found' });
+  return new RequestFailure(404, message, 'model_not_found', { param });
 }

@@ -93,19 +93,11 @@ const NAMES: readonly (readonly [chat: RegExp, response: string])[] = [
 
 /** A failure of a chat, by the member that was sent. */
 function ofResponse(failure: RequestFailure): RequestFailure {
-  const { status, type, message, param, code, retryAfter } = failure;
+  const { status, message, param, code, retryAfter } = failure;
   if (param === null) return failure;
   const name = NAMES.reduce((said, [chat, response]) => said.replace(chat, response), param);
-  return new RequestFailure(
-    status,
-    type,
-    message.startsWith(param) ? `${name}${message.slice(param.length)}` : message,
-    {
-      param: name,
-      ...(code !== null && { code }),
-      ...stated({ retryAfter }),
-    },
-  );
+  const renamed = message.startsWith(param) ? `${name}${message.slice(param.length)}` : message;
+  return new RequestFailure(status, renamed, code, { param: name, retryAfter });
 }
 
 interface OutputText {

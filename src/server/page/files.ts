@@ -57,9 +57,7 @@ export function addPageFiles(app: FastifyInstance, files: ReadonlyMap<string, Bu
     const name = (request.params as { readonly '*': string })['*'] || 'index.html';
     const bytes = files.get(name);
     if (bytes === undefined)
-      throw new RequestFailure(404, 'not_found_error', 'the page has no such file', {
-        code: 'file_not_found',
-      });
+      throw new RequestFailure(404, 'the page has no such file', 'file_not_found');
     return reply
       .headers({
         'content-security-policy': POLICY,

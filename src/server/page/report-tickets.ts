@@ -29,9 +29,8 @@ export class ReportTickets {
       if (found === undefined || found.untilMs < Date.now())
         throw new RequestFailure(
           404,
-          'not_found_error',
-          'this report is no longer here; open it from its run again',
-          { code: 'gone' },
+          'the link to this report has expired; open the report from its run again',
+          'gone',
         );
       return reply
         .headers({
