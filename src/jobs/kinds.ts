@@ -1,6 +1,7 @@
 /** Operations as kinds of job: what a request may state of each, and what its process is given. */
 import { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
+import { given } from '../given.js';
 import { withoutAliases } from '../operations/aliases.js';
 import { OPERATIONS } from '../operations/index.js';
 import { NotAllowed } from '../operations/not-allowed.js';
@@ -53,9 +54,7 @@ export function kindOf(operation: Operation<any, any, any, any>): JobKind {
     title: job.title ?? title,
     button: job.button ?? title,
     settings: requested,
-    ...(job.isForAdmin === true && { isForAdmin: true }),
-    ...(job.adapterOf !== undefined && { adapterOf: job.adapterOf }),
-    ...(job.measure !== undefined && { measure: job.measure as object }),
+    ...given(job, 'isForAdmin', 'adapterOf', 'measure'),
     // Checked, and kept as it was stated: what follows from defaults is the operation's to say.
     read: (given) => {
       const stated = withoutAliases(

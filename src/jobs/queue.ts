@@ -4,6 +4,7 @@
  * when it is opened again, and a job that was running is begun again as its command goes on.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -12,6 +13,7 @@ import { offAbort, onAbort } from '../abort.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { hasEnded, isFolder, makeFolder, unwritable } from '../files.js';
+import { given } from '../given.js';
 import { runFolders, runName } from '../lookup/runs.js';
 import { shellWord } from '../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
@@ -20,19 +22,26 @@ import type { Place } from '../operations/operation.js';
 import { JOB_KINDS, type JobKind, type Prepared } from './kinds.js';
 import { Names, type AllowedNames } from '../operations/names.js';
 import { NotAllowed } from '../operations/not-allowed.js';
-import { JobStore, MARK, type JobChange, type JobFilter } from './store.js';
+import { JobStore, MARK, type Events, type JobChange, type JobFilter } from './store.js';
 import { Uploads } from './uploads.js';
 import type { Work } from './worker.js';
 
 /** Text of all settings of a job: they become words of a command line. */
 const LONGEST_SETTINGS = 64 * 1024;
-const AGAIN_MS = 2000;
 /** That a killed server's jobs have to be gone. */
 const GONE_MS = 10_000;
 /** Of callers. */
 const FILES = 'files';
 /** Changes that are kept while nothing can be written. */
 const MOST_UNWRITTEN = 10_000;
+
+const DEFAULTS = {
+  atOnce: 1,
+  /** Bytes that the system and the limit of a container leave. */
+  availableMemory: (): number => process.availableMemory(),
+  totalMemory: (): number => Math.min(os.totalmem(), process.constrainedMemory() || Infinity),
+  againMs: 2000,
+};
 
 export interface JobQueueOptions {
   readonly allowed: AllowedNames;
@@ -105,21 +114,22 @@ const limited = (text: string): boolean =>
 export class JobQueue {
   readonly folder: string;
   readonly uploads: Uploads;
-  readonly #options: JobQueueOptions;
+  readonly #options: JobQueueOptions & typeof DEFAULTS;
   readonly #store: JobStore;
   readonly #running = new Map<string, Running>();
   readonly #works = new Set<Promise<void>>();
   /** Changes that could not be written yet, in their order. */
   readonly #unwritten: Unwritten[] = [];
   #isStuckTold = false;
-  readonly #listeners = new Map<string, Set<() => void>>();
+  /** Emits the id of a job when one of its events was written. */
+  readonly #written = new EventEmitter().setMaxListeners(0);
   readonly #waiting: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
   #ready = false;
 
   private constructor(options: JobQueueOptions, folder: string, store: JobStore) {
-    this.#options = options;
+    this.#options = { ...DEFAULTS, ...given(options) };
     this.folder = folder;
     this.#store = store;
     this.uploads = new Uploads(path.join(folder, FILES), store);
@@ -168,7 +178,7 @@ export class JobQueue {
     } = asked;
     const id = `job-${randomBytes(12).toString('hex')}`;
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
-    const total = (this.#options.totalMemory ?? totalMemory)();
+    const total = this.#options.totalMemory();
     if (prepared.memoryBytes > total)
       throw new IsoproError(
         'OUT_OF_MEMORY',
@@ -230,7 +240,7 @@ export class JobQueue {
         `jobs of the kind ${kind.id} are not measured beforehand`,
       );
     this.#requireOpen();
-    if (this.#running.size >= this.#atOnce)
+    if (this.#running.size >= this.#options.atOnce)
       throw new IsoproError('JOBS_BUSY', 'a job is running, beside which nothing is measured', {
         remedy: 'Ask again when it has ended.',
       });
@@ -294,16 +304,12 @@ export class JobQueue {
     };
   }
 
-  events(
-    id: string,
-    after: number,
-    limit: number,
-  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
-    return this.#store.events(id, after, limit);
+  events(...asked: Parameters<JobStore['events']>): Events {
+    return this.#store.events(...asked);
   }
 
   /** The newest of some types first, before the event `before`. */
-  latest(...asked: Parameters<JobStore['latest']>): ReturnType<JobStore['latest']> {
+  latest(...asked: Parameters<JobStore['latest']>): Events {
     return this.#store.latest(...asked);
   }
 
@@ -326,7 +332,7 @@ export class JobQueue {
       if (events.length > 0) continue;
       const job = this.#store.get(id); // the event of its end comes when that is written
       if (job === undefined || hasEndedAs(job.state)) return;
-      await this.#nextOf(id, signal);
+      await once(this.#written, id, { signal }).catch(() => undefined); // aborted: seen above
     }
   }
 
@@ -438,17 +444,13 @@ export class JobQueue {
   close(): Promise<void> {
     this.#closed ??= (async () => {
       clearTimeout(this.#timer);
-      for (const listeners of this.#listeners.values()) for (const hear of [...listeners]) hear();
+      for (const id of this.#written.eventNames()) this.#written.emit(id);
       for (const running of this.#running.values()) interrupt(running);
       await Promise.all(this.#works);
       this.#flush();
       this.#store.close();
     })();
     return this.#closed;
-  }
-
-  get #atOnce(): number {
-    return this.#options.atOnce ?? 1;
   }
 
   #requireOpen(): void {
@@ -517,12 +519,7 @@ export class JobQueue {
     }
     const at = this.#waiting.indexOf(id);
     if (at >= 0) this.#waiting.splice(at, 1);
-    this.#change(
-      id,
-      { state, waitingFor: null, pid: null, ...(state === 'cancelled' && { endedAt: now() }) },
-      'state',
-      { state },
-    );
+    this.#setState(id, { state, pid: null, ...(state === 'cancelled' && { endedAt: now() }) });
     if (state === 'cancelled') this.#options.onEnded?.(id);
     return this.get(id);
   }
@@ -559,10 +556,7 @@ export class JobQueue {
   /** @param process that it ran in: its id stays with a job that is not known to be out of it */
   #queue(id: string, process: Pick<JobChange, 'pid'> = { pid: null }): void {
     this.#waiting.push(id);
-    this.#change(id, { state: 'queued', waitingFor: 'turn', ...process }, 'state', {
-      state: 'queued',
-      waitingFor: 'turn',
-    });
+    this.#setState(id, { state: 'queued', waitingFor: 'turn', ...process });
   }
 
   /**
@@ -571,7 +565,7 @@ export class JobQueue {
    */
   #pump(): void {
     if (!this.#ready || this.#closed !== undefined) return;
-    while (this.#running.size < this.#atOnce) {
+    while (this.#running.size < this.#options.atOnce) {
       const [id] = this.#waiting;
       if (id === undefined) return;
       let job: Job | undefined;
@@ -592,12 +586,9 @@ export class JobQueue {
         (sum, { memoryBytes }) => sum + memoryBytes,
         0,
       );
-      if (job.memoryBytes + promised > (this.#options.availableMemory ?? availableMemory)()) {
+      if (job.memoryBytes + promised > this.#options.availableMemory()) {
         if (job.waitingFor !== 'memory')
-          this.#change(id, { waitingFor: 'memory' }, 'state', {
-            state: 'queued',
-            waitingFor: 'memory',
-          });
+          this.#setState(id, { state: 'queued', waitingFor: 'memory' });
         this.#pumpLater();
         return;
       }
@@ -611,7 +602,7 @@ export class JobQueue {
     this.#timer = setTimeout(() => {
       this.#flush();
       this.#pump();
-    }, this.#options.againMs ?? AGAIN_MS).unref();
+    }, this.#options.againMs).unref();
   }
 
   async #begin(job: Job): Promise<void> {
@@ -660,18 +651,12 @@ export class JobQueue {
       onEvent: ({ type, data }) =>
         this.#change(id, type === 'progress' ? { progress: data } : {}, type, data),
     });
-    this.#change(
-      id,
-      {
-        state: 'running',
-        waitingFor: null,
-        attempts: attempts + 1,
-        pid: running.process.pid,
-        startedAt: startedAt ?? now(),
-      },
-      'state',
-      { state: 'running' },
-    );
+    this.#setState(id, {
+      state: 'running',
+      attempts: attempts + 1,
+      pid: running.process.pid,
+      startedAt: startedAt ?? now(),
+    });
     running.process.admit();
     return running.process.outcome;
   }
@@ -685,35 +670,33 @@ export class JobQueue {
       outcome.kind === 'result' ? 'succeeded' : outcome.kind === 'failed' ? 'failed' : endsAs;
     const error = outcome.kind === 'failed' ? outcome.error : null;
     const hasEnded = state !== 'paused';
-    this.#change(
-      id,
-      {
-        state,
-        waitingFor: null,
-        pid: null,
-        ...(hasEnded && { endedAt: now() }),
-        // of what is done, the last of what was told while it was not says nothing
-        ...(outcome.kind === 'result' && { result: outcome.result, progress: null }),
-        ...(error !== null && { error }),
-      },
-      'state',
-      { state, error },
-    );
+    this.#setState(id, {
+      state,
+      pid: null,
+      ...(hasEnded && { endedAt: now() }),
+      // the last progress says nothing about a job that is done
+      ...(outcome.kind === 'result' && { result: outcome.result, progress: null }),
+      ...(error !== null && { error }),
+    });
     if (hasEnded) this.#options.onEnded?.(id);
   }
 
-  /** A change and its event, now or as soon as it can be written. */
+  #setState(id: string, change: JobChange & Pick<Job, 'state'>): void {
+    const { state, waitingFor = null, error = null } = change;
+    this.#change(id, { waitingFor, ...change }, 'state', { waitingFor, error, state });
+  }
+
+  /** Writes a change and its event, now or as soon as possible. */
   #change(id: string, change: JobChange, type: EventType, data: unknown): void {
     const at = now();
-    const whole = type === 'state' ? { waitingFor: null, error: null, ...(data as object) } : data;
     if (type === 'progress' && this.#unwritten.length > 0) return; // the next one says more
     if (this.#unwritten.length < MOST_UNWRITTEN || type === 'state')
       this.#unwritten.push({
         id,
         change,
         write: () => {
-          this.#store.change(id, change, type, whole, at);
-          for (const hear of this.#listeners.get(id) ?? []) hear();
+          this.#store.change(id, change, type, data, at);
+          this.#written.emit(id);
         },
       });
     this.#flush();
@@ -741,23 +724,6 @@ export class JobQueue {
       this.#unwritten.shift();
     }
   }
-
-  /** When something happens to the job, or nobody waits any more. */
-  #nextOf(id: string, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const listeners = this.#listeners.get(id) ?? new Set<() => void>();
-      this.#listeners.set(id, listeners);
-      const hear = (): void => {
-        listeners.delete(hear);
-        if (listeners.size === 0 && this.#listeners.get(id) === listeners)
-          this.#listeners.delete(id);
-        offAbort(signal, hear);
-        resolve();
-      };
-      listeners.add(hear);
-      onAbort(signal, hear);
-    });
-  }
 }
 
 /**
@@ -781,8 +747,3 @@ const withMore = (work: Work, more: object = {}): Work => ({
 const commandOf = (args: readonly string[]): string =>
   ['npx isopro-native', ...args.map(shellWord)].join(' ');
 
-/** Of what the system and a container's limit leave. */
-const availableMemory = (): number => process.availableMemory();
-const totalMemory = (): number => Math.min(os.totalmem(), process.constrainedMemory() || Infinity);
-
-export type { JobFilter } from './store.js';

@@ -80,56 +80,52 @@ const json = z.string().transform((text, context) => {
     return z.NEVER;
   }
 });
-const row = z
-  .object({
-    id: z.string(),
-    kind: z.string(),
-    name: z.string().nullable(),
-    owner: z.string(),
-    settings: json,
-    state: z.enum(JOB_STATES),
-    waiting_for: z.enum(['turn', 'memory']).nullable(),
-    progress: json,
-    command: z.string(),
-    run: z.string().nullable(),
-    memory_bytes: z.number(),
-    attempts: z.number(),
-    created_at: z.string(),
-    started_at: z.string().nullable(),
-    ended_at: z.string().nullable(),
-    result: json,
-    error: json,
-  })
-  .transform(
-    ({ waiting_for, memory_bytes, created_at, started_at, ended_at, error, ...rest }): Job => ({
-      ...rest,
-      waitingFor: waiting_for,
-      memoryBytes: memory_bytes,
-      createdAt: created_at,
-      startedAt: started_at,
-      endedAt: ended_at,
-      error: error as JobError | null,
-    }),
+/** A schema of rows, whose columns become members in camel case. */
+const rowOf = <Shape extends z.ZodRawShape>(shape: Shape) =>
+  z.preprocess(
+    (row) =>
+      Object.fromEntries(
+        Object.entries(row as object).map(([column, value]) => [
+          column.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+          value,
+        ]),
+      ),
+    z.object(shape),
   );
-const eventRow = z.object({
-  id: z.number(),
-  at: z.string(),
-  type: z.enum(EVENT_TYPES),
-  data: json,
-});
+const columnOf = (member: string): string =>
+  member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-const uploadRow = z
-  .object({
-    id: z.string(),
-    owner: z.string(),
-    filename: z.string(),
-    purpose: z.string(),
-    bytes: z.number(),
-    created_at: z.string(),
-    /** Below the folder of files; of older ones the name alone. */
-    file: z.string().regex(/^(?:file-[0-9a-f]+\/)?file-[0-9a-f]+\.\w+$/),
-  })
-  .transform(({ created_at: createdAt, ...rest }) => ({ ...rest, createdAt }));
+const jobRow: z.ZodType<Job> = rowOf({
+  id: z.string(),
+  kind: z.string(),
+  name: z.string().nullable(),
+  owner: z.string(),
+  settings: json,
+  state: z.enum(JOB_STATES),
+  waitingFor: z.enum(['turn', 'memory']).nullable(),
+  progress: json,
+  command: z.string(),
+  run: z.string().nullable(),
+  memoryBytes: z.number(),
+  attempts: z.number(),
+  createdAt: z.string(),
+  startedAt: z.string().nullable(),
+  endedAt: z.string().nullable(),
+  result: json,
+  error: json.transform((error) => error as JobError | null),
+});
+const eventRow = rowOf({ id: z.number(), at: z.string(), type: z.enum(EVENT_TYPES), data: json });
+
+const uploadRow = rowOf({
+  id: z.string(),
+  owner: z.string(),
+  filename: z.string(),
+  purpose: z.string(),
+  bytes: z.number(),
+  createdAt: z.string(),
+  /** Below the folder of files; older ones have the name alone. */
+  file: z.string().regex(/^(?:file-[0-9a-f]+\/)?file-[0-9a-f]+\.\w+$/),
+});
 /** A file that a caller has sent. */
 export type Upload = z.output<typeof uploadRow>;
 
@@ -147,29 +143,13 @@ export interface NewJob
   readonly note: unknown;
 }
 
-/** What may change of a job. */
-export interface JobChange {
-  readonly state?: JobState;
-  readonly waitingFor?: Job['waitingFor'];
-  readonly progress?: unknown;
-  readonly attempts?: number;
-  readonly pid?: number | null;
-  readonly startedAt?: string | null;
-  readonly endedAt?: string | null;
-  readonly result?: unknown;
-  readonly error?: JobError | null;
-}
-const COLUMNS: Readonly<Record<keyof JobChange, string>> = {
-  state: 'state',
-  waitingFor: 'waiting_for',
-  progress: 'progress',
-  attempts: 'attempts',
-  pid: 'pid',
-  startedAt: 'started_at',
-  endedAt: 'ended_at',
-  result: 'result',
-  error: 'error',
-};
+/** Members of a job that change. */
+export type JobChange = Partial<
+  Pick<
+    Job,
+    'state' | 'waitingFor' | 'progress' | 'attempts' | 'startedAt' | 'endedAt' | 'result' | 'error'
+  > & { readonly pid: number | null }
+>;
 const AS_JSON: ReadonlySet<string> = new Set(['progress', 'result', 'error']);
 
 export interface JobFilter {
@@ -205,6 +185,21 @@ const begunAnew = (file: string, traces: string): IsoproError =>
         'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
     },
   );
+
+export interface Events {
+  readonly events: readonly JobEvent[];
+  readonly hasMore: boolean;
+}
+
+/** The first items of rows, of which there may be one more than the limit. */
+const firstOf = <T>(
+  rows: readonly unknown[],
+  limit: number,
+  form: z.ZodType<T>,
+): { readonly items: T[]; readonly hasMore: boolean } => ({
+  items: rows.slice(0, limit).map((each) => form.parse(each)),
+  hasMore: rows.length > limit,
+});
 
 type Written = { readonly id: number; readonly at: string };
 
@@ -284,7 +279,7 @@ export class JobStore {
               remedy: 'Give a new Idempotency-Key with a new request.',
             },
           );
-        return { job: row.parse(known), isNew: false };
+        return { job: jobRow.parse(known), isNew: false };
       }
       this.#mark();
       this.#db.transaction(() => {
@@ -292,23 +287,16 @@ export class JobStore {
           .prepare(
             `INSERT INTO job (id, kind, name, owner, of_admin, settings, state, waiting_for, command, run, memory_bytes, created_at, note,
                idempotency_key, asked)
-             VALUES (?, ?, ?, ?, ?, ?, 'queued', 'turn', ?, ?, ?, ?, ?, ?, ?)`,
+             VALUES (@id, @kind, @name, @owner, @isOfAdmin, @settings, 'queued', 'turn', @command, @run, @memoryBytes, @at, @note,
+               @idempotencyKey, @asked)`,
           )
-          .run(
-            job.id,
-            job.kind,
-            job.name,
-            job.owner,
-            Number(job.isOfAdmin),
-            JSON.stringify(job.settings),
-            job.command,
-            job.run,
-            job.memoryBytes,
+          .run({
+            ...job,
             at,
-            JSON.stringify(job.note),
-            job.idempotencyKey,
-            job.asked,
-          );
+            isOfAdmin: Number(job.isOfAdmin),
+            settings: JSON.stringify(job.settings),
+            note: JSON.stringify(job.note),
+          });
         this.#event(
           lastInsertRowid,
           'state',
@@ -355,10 +343,8 @@ export class JobStore {
         ...where.map(([, value]) => value),
         limit + 1,
       );
-      return {
-        jobs: rows.slice(0, limit).map((each) => row.parse(each)),
-        hasMore: rows.length > limit,
-      };
+      const { items: jobs, hasMore } = firstOf(rows, limit, jobRow);
+      return { jobs, hasMore };
     });
   }
 
@@ -368,7 +354,7 @@ export class JobStore {
       this.#rows(
         `SELECT * FROM job WHERE state IN ('queued', 'running', 'paused') ORDER BY seq`,
       ).map((each) => ({
-        job: row.parse(each),
+        job: jobRow.parse(each),
         pid: typeof each.pid === 'number' ? each.pid : null,
       })),
     );
@@ -388,7 +374,7 @@ export class JobStore {
         if (entries.length > 0)
           this.#db
             .prepare(
-              `UPDATE job SET ${entries.map(([name]) => `${COLUMNS[name]} = ?`).join(', ')} WHERE id = ?`,
+              `UPDATE job SET ${entries.map(([name]) => `${columnOf(name)} = ?`).join(', ')} WHERE id = ?`,
             )
             .run(
               ...entries.map(([name, value]) =>
@@ -403,58 +389,44 @@ export class JobStore {
     );
   }
 
-  /** In their order, from the one after `after` on. */
-  events(
-    id: string,
-    after: number,
-    limit: number,
-  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
-    return this.#do(() => {
-      const rows = this.#rows(
-        'SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job WHERE j.id = ? AND e.id > ? ORDER BY e.id LIMIT ?',
-        id,
-        after,
-        limit + 1,
-      );
-      return {
-        events: rows.slice(0, limit).map((each) => eventRow.parse(each)),
-        hasMore: rows.length > limit,
-      };
-    });
+  /** Events in order, from the one after `after` on. */
+  events(id: string, after: number, limit: number): Events {
+    return this.#events('j.id = ? AND e.id > ? ORDER BY e.id LIMIT ?', limit, id, after);
   }
 
   /** The newest of some types first, before the event `before`. */
-  latest(
-    id: string,
-    types: readonly EventType[],
-    before: number,
-    limit: number,
-  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
+  latest(id: string, types: readonly EventType[], before: number, limit: number): Events {
+    return this.#events(
+      'j.id = ? AND e.id < ? AND e.type IN (SELECT value FROM json_each(?)) ORDER BY e.id DESC LIMIT ?',
+      limit,
+      id,
+      before,
+      JSON.stringify(types),
+    );
+  }
+
+  #events(where: string, limit: number, ...values: unknown[]): Events {
     return this.#do(() => {
       const rows = this.#rows(
-        `SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job
-         WHERE j.id = ? AND e.id < ? AND e.type IN (SELECT value FROM json_each(?)) ORDER BY e.id DESC LIMIT ?`,
-        id,
-        before,
-        JSON.stringify(types),
+        `SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job WHERE ${where}`,
+        ...values,
         limit + 1,
       );
-      return {
-        events: rows.slice(0, limit).map((each) => eventRow.parse(each)),
-        hasMore: rows.length > limit,
-      };
+      const { items: events, hasMore } = firstOf(rows, limit, eventRow);
+      return { events, hasMore };
     });
   }
 
-  addUpload({ id, owner, filename, purpose, bytes, createdAt, file }: Upload): void {
+  addUpload(upload: Upload): void {
     this.#requireFile();
     this.#mark();
     this.#do(() =>
       this.#db
         .prepare(
-          'INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file) VALUES (?, ?, ?, ?, ?, ?, ?)',
+          `INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file)
+           VALUES (@id, @owner, @filename, @purpose, @bytes, @createdAt, @file)`,
         )
-        .run(id, owner, filename, purpose, bytes, createdAt, file),
+        .run(upload),
     );
   }
 
@@ -520,7 +492,7 @@ export class JobStore {
 
   #get(id: string): Job | undefined {
     const found = this.#row('SELECT * FROM job WHERE id = ?', id);
-    return found === undefined ? undefined : row.parse(found);
+    return found === undefined ? undefined : jobRow.parse(found);
   }
 
   #event(seq: number | bigint, type: EventType, data: unknown, at: string): Written {

@@ -13,9 +13,7 @@ import {
   bounds,
   decimal,
   decimalBounds,
-  forgettingNotes,
-  forgettingSentences,
-  restraintSentences,
+  forgettingText,
   MEASURE_NOTES,
   MEASURE_TITLES,
   percent,
@@ -143,11 +141,7 @@ const forgettingPart = (
   restraint: Submission['restraint'],
 ): Html => html`<h3>Forgetting</h3>
 <p class="note muted">On texts written for this measure, which no run trains on. Intervals are over texts.</p>
-${[
-  ...forgettingSentences(forgetting),
-  ...restraintSentences(restraint),
-  ...forgettingNotes(forgetting),
-].map((sentence) => html`<p>${sentence}.</p>`)}`;
+${forgettingText(forgetting, restraint).map((sentence) => html`<p>${sentence}.</p>`)}`;
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
 function measureTables(

@@ -8,7 +8,7 @@ import type {
 } from '../run-folder/derived-figures.js';
 import { SHOWING, type Unshown } from '../example-hint.js';
 import { label } from './hostile-text.js';
-import { length, wrapped, type TerminalStyle } from './terminal-style.js';
+import { filled, labelWithin, length, wrapped, type TerminalStyle } from './terminal-style.js';
 
 /** What each category says. */
 export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
@@ -56,7 +56,7 @@ const MOST_RIGHT = 40;
  */
 function exampleLines({ text, asked, right }: FailureExample, room: number): string[] {
   const part = (name: string, said: string, width: number): string =>
-    `${name} "${label(escaped(said), Math.max(1, width - name.length - 3))}"`;
+    `${name} "${labelWithin(escaped(said), Math.max(1, width - name.length - 3))}"`;
   const correct =
     right === undefined ? '' : `, ${part('right', right, Math.min(MOST_RIGHT, room / 2))}`;
   const [question, reply] = [
@@ -83,21 +83,21 @@ export function failureTable(
   const { rows } = failures;
   if (rows.length === 0) return '';
   const shown = rows.slice(0, most);
-  const whys = shown.map((row) => label(reasonShown(row), WHY));
+  const whys = shown.map((row) => labelWithin(reasonShown(row), WHY));
   const [kinds, counts, column] = [
     Math.max(...shown.map(({ kind }) => kind.length)),
     Math.max(...shown.map(({ count }) => String(count).length)),
-    Math.max(...whys.map(({ length }) => length)),
+    Math.max(...whys.map(length)),
   ];
   const lines = shown.flatMap(({ kind, count, example }, i) => {
-    const line = `  ${kind.padEnd(kinds)}  ${String(count).padStart(counts)}  ${whys[i]!.padEnd(column)}`;
+    const line = `  ${kind.padEnd(kinds)}  ${String(count).padStart(counts)}  ${filled(whys[i]!, column)}`;
     if (example?.asked !== undefined)
       return [line.trimEnd(), ...exampleLines(example, width - 6).map((each) => `      ${each}`)];
-    const room = width - line.length - 2;
+    const room = width - length(line) - 2;
     return [
       room < 12 || example === null
         ? line.trimEnd()
-        : `${line}  ${label(escaped(example.text), room)}`.trimEnd(),
+        : `${line}  ${labelWithin(escaped(example.text), room)}`.trimEnd(),
     ];
   });
   const rest = rows.slice(most).reduce((sum, { count }) => sum + count, 0);

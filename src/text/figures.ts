@@ -14,11 +14,13 @@ export const percent = (fraction: number | null | undefined): string =>
   fraction == null ? '–' : (100 * fraction).toFixed(1);
 export const bounds = ({ low, high }: Interval): string =>
   `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
-/** Percentage points with their sign. */
-export const points = (difference: number | null | undefined): string =>
+const withSign = (difference: number | null | undefined, text: (size: number) => string): string =>
   difference == null
     ? '–'
-    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(100 * difference).toFixed(1)}`;
+    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${text(Math.abs(difference))}`;
+/** Percentage points with their sign. */
+export const points = (difference: number | null | undefined): string =>
+  withSign(difference, (size) => (100 * size).toFixed(1));
 export const pValue = (p: number): string => (p < 1e-4 ? p.toExponential(1) : p.toFixed(4));
 /** A count with its thousands apart. */
 export const whole = (count: number): string =>
@@ -28,11 +30,8 @@ export const decimal = (value: number | null | undefined): string =>
   value == null ? '–' : value.toFixed(3);
 export const decimalBounds = ({ low, high }: Interval): string =>
   `${low.toFixed(3)}–${high.toFixed(3)}`;
-/** With its sign. */
 export const decimalChange = (difference: number | null): string =>
-  difference === null
-    ? '–'
-    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
+  withSign(difference, (size) => size.toFixed(3));
 
 const nats = (value: number): string => `${value < 0 ? '−' : ''}${Math.abs(value).toFixed(4)}`;
 const interval = (of: MeanPerToken): string => {
@@ -84,6 +83,16 @@ export function forgettingNotes({ lost, divergence }: Forgetting): string[] {
     `a small run measures it on part of the texts, which widens the intervals; --forgetting ${prompts} on all of them`,
   ];
 }
+
+/** Sentences on forgetting, with the limit that was set and a note on the size of the measure. */
+export const forgettingText = (
+  forgetting: Forgetting,
+  restraint: Submission['restraint'] | null,
+): string[] => [
+  ...forgettingSentences(forgetting),
+  ...restraintSentences(restraint),
+  ...forgettingNotes(forgetting),
+];
 
 /** Rows beside accuracy. */
 export const RATE_TITLES: Readonly<Record<TestRate['name'], string>> = {
