@@ -9,18 +9,23 @@ import {
 import { html, label, type Html } from '../text/hostile-text.js';
 import { cells, figure, heads, more, ROWS, section } from './markup.js';
 import { page } from './page.js';
-import { ACCENT, axisStyle, chartLabel, FONT, INK, MUTED, RULE, svgChart } from './svg-chart.js';
+import {
+  ACCENT,
+  axisStyle,
+  chartLabel,
+  FONT,
+  INK,
+  MUTED,
+  RULE,
+  svgChart,
+  type CustomApi,
+} from './svg-chart.js';
 
 /** Rows of a forest, points of a scatter, and charts of a page, at most. */
 const FOREST_ROWS = 40;
 const POINTS = 400;
 const CHARTS = 24;
 const WIDTH = 920;
-
-interface CustomApi {
-  value(dimension: number): number;
-  coord(point: readonly number[]): [number, number];
-}
 
 function forest(id: string, given: Extract<AnalysisPlot, { kind: 'forest' }>['rows']): Html | null {
   const rows = given.slice(0, FOREST_ROWS);
