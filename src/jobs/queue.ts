@@ -96,6 +96,11 @@ interface Running {
   readonly memoryBytes: number;
 }
 
+const newRunning = (
+  endsAs: Running['endsAs'],
+  { memoryBytes }: Pick<Prepared, 'memoryBytes'>,
+): Running => ({ process: null, endsAs, isTold: false, memoryBytes });
+
 interface Unwritten {
   readonly id: string;
   readonly change: JobChange;
@@ -244,12 +249,7 @@ export class JobQueue {
       throw new IsoproError('JOBS_BUSY', 'a job is running, beside which nothing is measured', {
         remedy: 'Ask again when it has ended.',
       });
-    const running: Running = {
-      process: null,
-      endsAs: 'cancelled',
-      isTold: false,
-      memoryBytes: prepared.memoryBytes,
-    };
+    const running = newRunning('cancelled', prepared);
     const { worker } = this.#options;
     const process = (running.process = new JobProcess({
       worker,
@@ -607,12 +607,7 @@ export class JobQueue {
 
   async #begin(job: Job): Promise<void> {
     const { id } = job;
-    const running: Running = {
-      process: null,
-      endsAs: 'queued',
-      isTold: false,
-      memoryBytes: job.memoryBytes,
-    };
+    const running = newRunning('queued', job);
     const work = this.#work(job, running)
       .catch((error: unknown): Outcome => {
         const said =
@@ -746,4 +741,3 @@ const withMore = (work: Work, more: object = {}): Work => ({
 
 const commandOf = (args: readonly string[]): string =>
   ['npx isopro-native', ...args.map(shellWord)].join(' ');
-

@@ -275,9 +275,7 @@ export class JobStore {
           throw new IsoproError(
             'CONFLICT',
             `the key ${job.idempotencyKey} was given for another request`,
-            {
-              remedy: 'Give a new Idempotency-Key with a new request.',
-            },
+            { remedy: 'Give a new Idempotency-Key with a new request.' },
           );
         return { job: jobRow.parse(known), isNew: false };
       }
@@ -484,9 +482,7 @@ export class JobStore {
       throw new IsoproError(
         'WRITE_FAILED',
         `${this.file} was removed or replaced while it was in use`,
-        {
-          remedy: 'Put the folder back if it was moved; else start the server again.',
-        },
+        { remedy: 'Put the folder back if it was moved; else start the server again.' },
       );
   }
 

@@ -80,9 +80,7 @@ export class Uploads {
       throw new IsoproError(
         'WRITE_FAILED',
         `the files of ${owner} would have more than ${this.#mostBytes} bytes`,
-        {
-          remedy: 'Delete files that are not needed any more.',
-        },
+        { remedy: 'Delete files that are not needed any more.' },
       );
     this.#coming.set(owner, coming + length);
     try {

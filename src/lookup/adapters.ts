@@ -44,9 +44,7 @@ function inFolder(folder: string): FoundAdapter {
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `${folder} is a folder that holds ${files.length} files in GGUF`,
-      {
-        remedy: 'Name one of them, or a run folder.',
-      },
+      { remedy: 'Name one of them, or a run folder.' },
     );
   return { file: files.length === 1 ? path.join(folder, files[0]!) : folder, run: null };
 }
@@ -63,9 +61,7 @@ function submittedBy(folder: string): FoundAdapter {
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `the run in ${folder} submitted the bare base model: nothing was trained`,
-      {
-        remedy: 'Use the model without an adapter, or a run that trained one.',
-      },
+      { remedy: 'Use the model without an adapter, or a run that trained one.' },
     );
   return { file: runPaths(folder).adapter(manifest.result.adapter), run: { folder, manifest } };
 }

@@ -87,9 +87,7 @@ function ambiguous(target: string, parent: string, found: readonly string[]): Is
   return new IsoproError(
     'RUN_NOT_FOUND',
     `${target} is the beginning of ${found.length} runs in ${place}: ${found.slice(0, 8).join(', ')}`,
-    {
-      remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.',
-    },
+    { remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.' },
   );
 }
 

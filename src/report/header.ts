@@ -4,14 +4,12 @@ import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { bestPolicy, conclusion } from '../text/conclusion.js';
 import { percent, points, pValue, whole } from '../text/figures.js';
-import { html, label, type Html, type HtmlValue } from '../text/hostile-text.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import { integrityLine, type Integrity } from './integrity.js';
 import { judgedBadge, readJudged } from './judge-badge.js';
-import { name } from './markup.js';
+import { card, name, time } from './markup.js';
 import type { Summary } from '../statistics/index.js';
 
-const time = (us: number): string =>
-  new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const duration = (seconds: number): string =>
   seconds < 120
     ? `${seconds.toFixed(0)} s`
@@ -37,8 +35,6 @@ export function header(run: RunRecord, integrity: Integrity): Html {
   const best = bestPolicy(run);
   const seed = label(readWrittenSettings(settings).seed ?? '–', 20);
   const iterations = `${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}`;
-  const card = (value: string, caption: HtmlValue): Html =>
-    html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${seed}${
     at !== null && html` · ${time(at.first)} UTC`

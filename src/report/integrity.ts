@@ -7,18 +7,7 @@ import { RUN_STREAMS } from '../run-folder/streams.js';
 import type { TruthVerification } from '../truth-seeking/run/verify.js';
 
 export type Integrity =
-  | Pick<
-      TruthVerification,
-      | 'outcome'
-      | 'disagreement'
-      | 'signer'
-      | 'records'
-      | 'signedRecords'
-      | 'heads'
-      | 'resumes'
-      | 'root'
-      | 'key'
-    >
+  | Omit<TruthVerification, 'runId'>
   | { readonly outcome: 'unchecked'; readonly reason: string };
 
 /**

@@ -12,8 +12,9 @@ import type { Registry } from '../registry/registry.js';
 import type { AliasState, Entry } from '../registry/state.js';
 import { validateRegistry, type Validation } from '../registry/upkeep.js';
 import { percent, whole } from '../text/figures.js';
-import { html, label, type Html, type HtmlValue } from '../text/hostile-text.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import {
+  card,
   contents,
   figure,
   heads,
@@ -22,6 +23,7 @@ import {
   name,
   ROWS,
   section,
+  time,
   type Section,
 } from './markup.js';
 import { page } from './page.js';
@@ -49,8 +51,6 @@ interface Shown {
 /** Charts of the latest; a page with hundreds of them is not read. */
 const CHARTS = 12;
 
-const time = (us: number): string =>
-  new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const seconds = (value: number): string =>
   value < 10
     ? `${value.toFixed(2)} s`
@@ -59,8 +59,6 @@ const seconds = (value: number): string =>
       : `${(value / 60).toFixed(1)} min`;
 const many = (count: number, one: string, several = `${one}s`): string =>
   count === 1 ? one : several;
-const card = (value: string, caption: HtmlValue): Html =>
-  html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
 const TONES: Readonly<Record<string, string>> = {
   accepted: 'good',
   rollback: 'bad',

@@ -9,7 +9,7 @@ import { verifyTruthRun } from '../truth-seeking/run/verify.js';
 import { whole } from '../text/figures.js';
 import { html, label, type Html } from '../text/hostile-text.js';
 import { checkLog, integrityLine, type Integrity } from './integrity.js';
-import { contents, list, name, section, type Section } from './markup.js';
+import { card, contents, list, name, section, type Section } from './markup.js';
 import { integritySection, leaves } from './origin-sections.js';
 import { page } from './page.js';
 import { shownSetups } from './truth-figures.js';
@@ -29,8 +29,6 @@ function truthHeader(run: TruthRun, integrity: Integrity): Html {
   const believed = state.trajectories.filter(({ trajectory: { id } }) =>
     state.readers.some((by) => state.beliefs(id, by) !== null),
   ).length;
-  const card = (value: string, caption: string): Html =>
-    html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(start.code.version)} · truth run ${runId} · seed ${label(config.seed, 20)}</p>
 <h1>${name(policyName(run), 80)} on ${name(config.domain.join(', '), 100)}</h1>

@@ -36,15 +36,21 @@ async function* alive(
   }
 }
 
-/** @param texts of events; it says its own faults, and throws none */
+/** Sends a stream of events. */
+export const sendStream = (reply: FastifyReply, texts: AsyncIterable<string>): FastifyReply =>
+  reply
+    .header('content-type', 'text/event-stream; charset=utf-8')
+    .header('cache-control', 'no-cache')
+    .header('x-accel-buffering', 'no')
+    .send(Readable.from(texts));
+
+/**
+ * Sends a stream in which nothing may happen for a while.
+ * @param texts of events; it reports its own failures and throws none
+ */
 export const sendEvents = (
   reply: FastifyReply,
   texts: AsyncGenerator<string, void, undefined>,
 ): FastifyReply =>
-  reply
-    .header('content-type', 'text/event-stream; charset=utf-8')
-    .header('cache-control', 'no-cache')
-    // one that is kept for a next request would keep a server from closing
-    .header('connection', 'close')
-    .header('x-accel-buffering', 'no')
-    .send(Readable.from(alive(texts)));
+  // a connection that is kept for another request would keep the server from closing
+  sendStream(reply.header('connection', 'close'), alive(texts));

@@ -81,9 +81,7 @@ export class RequestFailure extends Error {
     this.retryAfter = retryAfter;
   }
 
-  get body(): {
-    readonly error: Pick<RequestFailure, 'message' | 'type' | 'param' | 'code'>;
-  } {
+  get body(): { readonly error: Pick<RequestFailure, 'message' | 'type' | 'param' | 'code'> } {
     const { message, type, param, code } = this;
     return { error: { message, type, param, code } };
   }

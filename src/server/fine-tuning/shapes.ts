@@ -76,22 +76,19 @@ const MESSAGES: Readonly<Record<string, string>> = {
   cancelled: 'The job was cancelled',
 };
 
-const shown = (value: number): string => value.toFixed(4);
-function metricsMessage({
-  step,
-  train_loss,
-  valid_loss,
-  train_mean_reward,
-  valid_mean_reward,
-}: Figures): string {
-  const parts = [
-    ...(train_loss === undefined ? [] : [`training loss=${shown(train_loss)}`]),
-    ...(valid_loss === undefined ? [] : [`validation loss=${shown(valid_loss)}`]),
-    ...(train_mean_reward === undefined ? [] : [`train mean reward=${shown(train_mean_reward)}`]),
-    ...(valid_mean_reward === undefined ? [] : [`valid mean reward=${shown(valid_mean_reward)}`]),
-  ];
-  return `Step ${step}: ${parts.join(', ')}`;
-}
+const FIGURE_NAMES = {
+  train_loss: 'training loss',
+  valid_loss: 'validation loss',
+  train_mean_reward: 'train mean reward',
+  valid_mean_reward: 'valid mean reward',
+} as const;
+const metricsMessage = ({ step, ...figures }: Figures): string =>
+  `Step ${step}: ${Object.entries(FIGURE_NAMES)
+    .flatMap(([name, title]) => {
+      const value = figures[name as keyof typeof FIGURE_NAMES];
+      return value === undefined ? [] : [`${title}=${value.toFixed(4)}`];
+    })
+    .join(', ')}`;
 
 /** Types of events that are shown. */
 export const SHOWN_EVENTS = ['state', 'iteration', 'rule', 'step', 'notice'] as const;
@@ -135,9 +132,7 @@ export function fineTuningEvent(
     message: error == null ? message : `${message}: ${error.message}`,
     type: 'message',
     data: {},
-  } as {
-    id: string;
-  };
+  } as { id: string };
 }
 
 /** Those whose adapter answers: the one that is kept. */

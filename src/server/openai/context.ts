@@ -1,9 +1,9 @@
 /** What the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Readable } from 'node:stream';
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { IsoproError } from '../../errors.js';
 import type { HostedModel } from '../../host/hosted-model.js';
+import { sendStream } from '../event-stream.js';
 import { DEFECT, failureOf, invalid, ofMember, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
@@ -212,9 +212,5 @@ export async function sendEvents(
       await events.return();
     }
   }
-  return reply
-    .header('content-type', 'text/event-stream; charset=utf-8')
-    .header('cache-control', 'no-cache')
-    .header('x-accel-buffering', 'no')
-    .send(Readable.from(all()));
+  return sendStream(reply, all());
 }

@@ -49,16 +49,23 @@ class NamedAdapter {
   }
 }
 
-/** As OpenAI lists a model, and vLLM an adapter. */
-export interface ModelEntry {
-  readonly id: string;
-  readonly object: 'model';
-  readonly created: number;
-  readonly owned_by: string;
-  readonly root: string;
-  readonly parent: string | null;
-  readonly max_model_len: number;
-}
+/** A model as OpenAI lists it, or an adapter as vLLM does. */
+const modelEntry = (
+  { contextTokens }: HostedModel,
+  id: string,
+  created: number,
+  root: string,
+  parent: string | null,
+) => ({
+  id,
+  object: 'model',
+  created,
+  owned_by: 'isopro-native',
+  root,
+  parent,
+  max_model_len: contextTokens,
+});
+type ModelEntry = ReturnType<typeof modelEntry>;
 
 /** What a file's name may be read as something else by: a scheme, a home folder, a program. */
 const NOT_A_FILE = /^[a-z][\w+.-]+:|^~/i;
@@ -141,16 +148,15 @@ export class ServedModels {
   }
 
   entries(): ModelEntry[] {
-    const base = this.#entry(this.base, this.#created, this.base, null);
-    const own = [...this.#adapters].map(([name, { adapter, created }]) =>
-      this.#entry(name, created, adapter.id, this.base),
-    );
+    const { model, base } = this;
     const others = (this.#service?.names() ?? []).filter(({ name }) => !this.#isTaken(name));
     return [
-      base,
-      ...own,
+      modelEntry(model, base, this.#created, base, null),
+      ...[...this.#adapters].map(([name, { adapter, created }]) =>
+        modelEntry(model, name, created, adapter.id, base),
+      ),
       ...others.map(({ name, adapterId }) =>
-        this.#entry(name, this.#created, adapterId ?? this.base, this.base),
+        modelEntry(model, name, this.#created, adapterId ?? base, base),
       ),
     ];
   }
@@ -197,18 +203,6 @@ export class ServedModels {
 
   #isTaken(name: string): boolean {
     return name === this.base || this.#adapters.has(name);
-  }
-
-  #entry(id: string, created: number, root: string, parent: string | null): ModelEntry {
-    return {
-      id,
-      object: 'model',
-      created,
-      owned_by: 'isopro-native',
-      root,
-      parent,
-      max_model_len: this.model.contextTokens,
-    };
   }
 
   /** The file itself, wherever links lead. */

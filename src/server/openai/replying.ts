@@ -2,7 +2,6 @@
  * Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with
  * the caller's connection.
  */
-import { offAbort, onAbort } from '../../abort.js';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
@@ -135,12 +134,10 @@ export async function* streamReplies(
   withTokens = true,
 ): Events {
   const ended = new AbortController();
-  const end = (): void => ended.abort(asking.signal.reason);
-  if (asking.signal.aborted) end();
-  onAbort(asking.signal, end);
-  const endUnread = (): void => ended.abort(ENDINGS.unread);
+  const signal = AbortSignal.any([asking.signal, ended.signal]);
+  const end = (): void => ended.abort(ENDINGS.unread);
   const streams = draws.map((draw, index) =>
-    one(served, draw, { index, withTokens, end: endUnread }, { ...asking, signal: ended.signal }),
+    one(served, draw, { index, withTokens, end }, { ...asking, signal }),
   );
   const next = (stream: Events) => stream.next().then((result) => ({ stream, result }));
   const waiting = new Map(streams.map((stream) => [stream, next(stream)]));
@@ -155,7 +152,6 @@ export async function* streamReplies(
       }
     }
   } finally {
-    offAbort(asking.signal, end);
     if (waiting.size > 0) ended.abort();
     await Promise.allSettled([...waiting.values(), ...streams.map((stream) => stream.return())]);
   }

@@ -18,7 +18,7 @@ import { allReplies, streamReplies, type Asking } from './replying.js';
 import type { ResponseBody, ResponseFormatBody } from './requests.js';
 import { newId, textLogprobs, tokenLogprob, unixSeconds, type TokenLogprob } from './shapes.js';
 import { TokensOfText } from './token-text.js';
-import { CallReader } from './tools.js';
+import { CallReader, readReply } from './tools.js';
 
 /**
  * Items as the messages of a chat; what the assistant said and the calls after it are one. What it
@@ -204,11 +204,7 @@ async function outputOf(
   reply: HostReply,
   { slices }: Asking,
 ): Promise<Item[]> {
-  const reader = new CallReader();
-  const read = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
-  const rest = reader.rest();
-  const said = read.text + rest.text;
-  const calls = [...read.calls, ...rest.calls];
+  const { text: said, calls, isCut } = readReply(tools, reply.text);
   const logprobs = withLogprobs(body)
     ? await textLogprobs(slices, served.model, reply, said)
     : undefined;
@@ -216,7 +212,7 @@ async function outputOf(
   const status = calls.length > 0 ? 'completed' : statusOf(reply);
   return [
     ...(said === '' && calls.length > 0 ? [] : [message(newId('msg'), status, said, logprobs)]),
-    ...calls.map((call) => callItem(call, reader.isCut && call === calls.at(-1))),
+    ...calls.map((call) => callItem(call, isCut && call === calls.at(-1))),
   ];
 }
 

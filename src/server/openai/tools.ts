@@ -187,6 +187,21 @@ export class CallReader {
   }
 }
 
+/** Reads a whole reply; without tools all of it is text. */
+export function readReply(
+  tools: ToolPlan | null,
+  reply: string,
+): { readonly text: string; readonly calls: readonly ToolCall[]; readonly isCut: boolean } {
+  if (tools === null) return { text: reply, calls: [], isCut: false };
+  const reader = new CallReader();
+  const [read, rest] = [reader.read(reply), reader.rest()];
+  return {
+    text: read.text + rest.text,
+    calls: [...read.calls, ...rest.calls],
+    isCut: reader.isCut,
+  };
+}
+
 /** A call as far as its name, and what there is of its arguments. */
 const BEGUN = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*(?:,\s*(?:"arguments"\s*:\s*([^]*))?)?$/;
 

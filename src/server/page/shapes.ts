@@ -7,11 +7,14 @@ export type { Job as JobRecord, JobEvent as JobRecordEvent } from '../../jobs/jo
 
 export type Tone = 'good' | 'fair' | 'bad';
 
-/** A mean with its 95 % interval. */
-export interface Rate {
-  readonly mean: number | null;
+export interface Interval {
   readonly low: number;
   readonly high: number;
+}
+
+/** A mean with its 95 % interval. */
+export interface Rate extends Interval {
+  readonly mean: number | null;
   readonly n: number;
 }
 
@@ -23,14 +26,7 @@ export interface RunLine {
   readonly name: string;
   readonly runId: string;
   /** The last three of a job that will not go on by itself. */
-  readonly state:
-    | 'ended'
-    | 'unfinished'
-    | 'damaged'
-    | 'unreadable'
-    | 'cancelled'
-    | 'failed'
-    | 'paused';
+  readonly state: RunDetail['state'] | 'unreadable' | 'cancelled' | 'failed' | 'paused';
   readonly reason: string | null;
   readonly model: string | null;
   readonly task: string | null;
@@ -58,18 +54,11 @@ export interface PairedTest {
   /** Two-sided: of a tier McNemar's, of the mean that of its change. */
   readonly p: number;
   readonly finding: Finding;
-  readonly difference: {
-    readonly mean: number;
-    readonly low: number;
-    readonly high: number;
-  } | null;
-  readonly byTier: readonly {
-    readonly tier: string;
-    readonly n: number;
-    readonly gained: number;
-    readonly lost: number;
-    readonly p: number;
-  }[];
+  readonly difference: (Interval & { readonly mean: number }) | null;
+  readonly byTier: readonly ({ readonly tier: string } & Pick<
+    PairedTest,
+    'n' | 'gained' | 'lost' | 'p'
+  >)[];
 }
 
 export interface TierRate extends Rate {
@@ -195,12 +184,7 @@ export interface RolloutDetail extends RolloutLine {
   /** Replies that did not end the episode, and what the model was told after each. */
   readonly turns: readonly { readonly text: string; readonly said: string }[];
   /** Every rollout of the same problem, this one too. */
-  readonly siblings: readonly {
-    readonly id: number;
-    readonly iteration: number;
-    readonly sample: number;
-    readonly verdict: Verdict;
-  }[];
+  readonly siblings: readonly Pick<RolloutLine, 'id' | 'iteration' | 'sample' | 'verdict'>[];
   readonly promptIds: readonly number[];
   readonly tokenIds: readonly number[];
 }
@@ -329,13 +313,7 @@ export interface Status {
 export type PromotionEvent =
   /** It is measured by that job, which continues when nobody listens. */
   | { readonly type: 'job'; readonly id: string }
-  | {
-      readonly type: 'gate';
-      readonly gate: number;
-      readonly attempt: number;
-      readonly alpha: number;
-      readonly incumbent: string | null;
-    }
+  | ({ readonly type: 'gate' } & Pick<GateLine, 'gate' | 'attempt' | 'alpha' | 'incumbent'>)
   | { readonly type: 'progress'; readonly done: number; readonly total: number }
   | {
       readonly type: 'decision';
@@ -344,12 +322,7 @@ export type PromotionEvent =
       readonly problems: number;
       readonly reasons: readonly string[];
     }
-  | {
-      readonly type: 'moved';
-      readonly name: string;
-      readonly from: string | null;
-      readonly to: string | null;
-    }
+  | ({ readonly type: 'moved' } & Pick<MoveLine, 'name' | 'from' | 'to'>)
   | { readonly type: 'kept'; readonly name: string }
   | { readonly type: 'failed'; readonly message: string };
 
@@ -371,7 +344,7 @@ export interface TruthShown {
     readonly strategy: string;
     readonly direction: string;
     readonly value: number | null;
-    readonly interval: { readonly low: number; readonly high: number } | null;
+    readonly interval: Interval | null;
     readonly n: number;
     /**
      * Of a slope: without the noise of measurement; null of other scores, and where every belief
@@ -391,10 +364,7 @@ export interface TruthShown {
     readonly id: string;
     readonly setup: string;
     readonly question: string;
-    /**
-     * Belief in the first option before the first step and after each; null where one could not be
-     * read.
-     */
+    /** Belief in the first option before the first step and after each; null if one is missing. */
     readonly beliefs: readonly number[] | null;
     readonly correctOption: 0 | 1 | null;
   }[];
