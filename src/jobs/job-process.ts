@@ -136,10 +136,7 @@ export class JobProcess {
     if (failure !== null)
       return {
         kind: 'failed',
-        error: errorOf(
-          'SYSTEM_LIMIT',
-          `the job's process could not be started: ${failure.message}`,
-        ),
+        error: errorOf('SYSTEM_LIMIT', `cannot start the process of the job: ${failure.message}`),
       };
     const answer = this.#answer;
     if (answer?.type === 'result') return { kind: 'result', result: answer.result };
@@ -150,8 +147,8 @@ export class JobProcess {
       code === 0
         ? 'without a result'
         : signal === null
-          ? `with exit code ${code}, without saying why`
-          : `by the signal ${signal}, without saying why`;
+          ? `with exit code ${code} and no message`
+          : `on signal ${signal} with no message`;
     return { kind: 'failed', error: errorOf('JOB_ENDED', `the job's process ended ${how}`) };
   }
 }

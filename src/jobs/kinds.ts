@@ -60,7 +60,7 @@ export function kindOf(operation: Operation<any, any, any, any>) {
           throw new NotAllowed(
             'setting_not_allowed',
             `settings.${path}`,
-            `${path}: only a key that may do everything may state it`,
+            `${path}: only a key with full access may set it`,
           );
       const resolved = job.resolve?.(asked, names) ?? resolvedNames(schema, asked, names);
       const settings = { ...resolved, ...job.local?.(place, resolved) };

@@ -152,7 +152,7 @@ export class JobQueue {
     } catch (cause) {
       throw new IsoproError(
         'WRITE_FAILED',
-        `the folder ${folder} could not be made: ${(cause as Error).message}`,
+        `cannot create the folder ${folder}: ${(cause as Error).message}`,
         { cause },
       );
     }
@@ -187,7 +187,7 @@ export class JobQueue {
     if (prepared.memoryBytes > total)
       throw new IsoproError(
         'OUT_OF_MEMORY',
-        `the job may need ${prepared.memoryBytes} bytes, and this machine has ${total}`,
+        `the job may need ${prepared.memoryBytes} bytes of memory, but this machine has ${total}`,
       );
     this.#requireOpen();
     const digest = createHash('sha256')
@@ -240,14 +240,11 @@ export class JobQueue {
   ): Promise<unknown> {
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
     if (kind.measure === undefined)
-      throw new IsoproError(
-        'INVALID_ARGUMENT',
-        `jobs of the kind ${kind.id} are not measured beforehand`,
-      );
+      throw new IsoproError('INVALID_ARGUMENT', `jobs of the kind ${kind.id} cannot be measured`);
     this.#requireOpen();
     if (this.#running.size >= this.#options.atOnce)
-      throw new IsoproError('JOBS_BUSY', 'a job is running, beside which nothing is measured', {
-        remedy: 'Ask again when it has ended.',
+      throw new IsoproError('JOBS_BUSY', 'cannot measure while a job is running', {
+        remedy: 'Repeat the request when the job has ended.',
       });
     const running = newRunning('cancelled', prepared);
     const { worker } = this.#options;
@@ -266,7 +263,7 @@ export class JobQueue {
       const outcome = await process.outcome;
       if (outcome.kind === 'result') return outcome.result;
       if (outcome.kind === 'interrupted')
-        throw new IsoproError('ABORTED', 'the measurement was ended');
+        throw new IsoproError('ABORTED', 'the measurement was cancelled');
       const { code, message, remedy } = outcome.error;
       throw new IsoproError(
         code === 'USAGE' ? 'INVALID_ARGUMENT' : code,
@@ -352,7 +349,7 @@ export class JobQueue {
 
   /** @throws IsoproError INVALID_ARGUMENT for one that has ended */
   resume(id: string): Job | undefined {
-    const job = this.#requireGoing(id, 'gone on with');
+    const job = this.#requireGoing(id, 'resumed');
     if (job?.state !== 'paused') {
       const running = this.#running.get(id);
       // it is on its way out, and comes back
@@ -468,18 +465,18 @@ export class JobQueue {
     if (kind === undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `kind: there is no ${JSON.stringify(kindId)}, but ${JOB_KINDS.map((each) => each.id).join(', ')}`,
+        `kind: there is no ${JSON.stringify(kindId)}; use one of ${JOB_KINDS.map((each) => each.id).join(', ')}`,
       );
     if (kind.isForAdmin === true && !asker.isAdmin)
       throw new NotAllowed(
         'kind_not_allowed',
         'kind',
-        `${kind.id}: it changes what others ask for, and needs a key that may all`,
+        `${kind.id}: it affects other users and needs a key with full access`,
       );
     if (limited(JSON.stringify(settings ?? {})))
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `settings: they have more than ${LONGEST_SETTINGS} characters, or one that is no text`,
+        `settings: they are longer than ${LONGEST_SETTINGS} characters or contain a NUL`,
       );
     return {
       kind,
@@ -503,7 +500,7 @@ export class JobQueue {
   #requireGoing(id: string, what: string): Job | undefined {
     const job = this.get(id);
     if (job !== undefined && hasEndedAs(job.state))
-      throw new IsoproError('INVALID_ARGUMENT', `${id} is ${job.state}, and cannot be ${what}`);
+      throw new IsoproError('INVALID_ARGUMENT', `${id} is ${job.state} and cannot be ${what}`);
     return job;
   }
 

@@ -179,10 +179,10 @@ export const MARK = 'jobs.acknowledged';
 const begunAnew = (file: string, traces: string): IsoproError =>
   new IsoproError(
     'JOBS_UNREADABLE',
-    `${file} is empty or gone, but ${traces} next to it belongs to jobs that it held`,
+    `${file} is empty or missing, but ${traces} next to it belongs to its jobs`,
     {
       remedy:
-        'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
+        'Restore the file from a copy. To start without those jobs and files, move the whole folder away.',
     },
   );
 
@@ -235,7 +235,7 @@ export class JobStore {
       if (version !== 0 && version !== VERSION)
         throw new IsoproError(
           'JOBS_UNREADABLE',
-          `${file} is of version ${version}, not ${VERSION}`,
+          `${file} has version ${version}, expected ${VERSION}`,
         );
       if (version === 0 && traces !== null) throw begunAnew(file, traces);
       db.exec(SCHEMA);
@@ -274,8 +274,8 @@ export class JobStore {
         if (known.asked !== job.asked)
           throw new IsoproError(
             'CONFLICT',
-            `the key ${job.idempotencyKey} was given for another request`,
-            { remedy: 'Give a new Idempotency-Key with a new request.' },
+            `the key ${job.idempotencyKey} was already used for a different request`,
+            { remedy: 'Use a new Idempotency-Key for a new request.' },
           );
         return { job: jobRow.parse(known), isNew: false };
       }
@@ -482,7 +482,7 @@ export class JobStore {
       throw new IsoproError(
         'WRITE_FAILED',
         `${this.file} was removed or replaced while it was in use`,
-        { remedy: 'Put the folder back if it was moved; else start the server again.' },
+        { remedy: 'Move the folder back, or restart the server.' },
       );
   }
 
@@ -542,13 +542,13 @@ function asJobsError(error: unknown, file: string): unknown {
   if (error instanceof z.ZodError)
     return new IsoproError(
       'JOBS_UNREADABLE',
-      `${file} holds what is no job: ${z.prettifyError(error)}`,
+      `${file} contains a record that is not a job: ${z.prettifyError(error)}`,
     );
   const code = sqliteCode(error);
   if (code === null) return error;
   const { message } = error as Error;
   if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED'))
-    return new IsoproError('JOBS_BUSY', `${file} is held by another process`, { cause: error });
+    return new IsoproError('JOBS_BUSY', `${file} is in use by another process`, { cause: error });
   const isWriting = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY', 'SQLITE_CANTOPEN'].some(
     (each) => code.startsWith(each),
   );

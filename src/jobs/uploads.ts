@@ -79,8 +79,8 @@ export class Uploads {
     if (this.#store.uploadedBytes(owner) + coming + length > this.#mostBytes)
       throw new IsoproError(
         'WRITE_FAILED',
-        `the files of ${owner} would have more than ${this.#mostBytes} bytes`,
-        { remedy: 'Delete files that are not needed any more.' },
+        `the files of ${owner} would exceed ${this.#mostBytes} bytes`,
+        { remedy: 'Delete files that you no longer need.' },
       );
     this.#coming.set(owner, coming + length);
     try {

@@ -53,17 +53,17 @@ function refuseFolderWithoutAdapter({ file, run }: FoundAdapter): void {
       `${file} is a folder that holds neither a run nor an adapter`,
       {
         remedy:
-          'Give the folder of a run, one that holds manifest.json and log.sqlite, or an adapter in GGUF or in the format of PEFT.',
+          'Give a run folder, which holds manifest.json and log.sqlite, or an adapter in GGUF or PEFT format.',
       },
     );
   }
   throw new IsoproError(
     'INVALID_ARGUMENT',
-    `${file} holds ${runs.length === 1 ? 'a run' : `${runs.length} runs`} and no adapter`,
+    `${file} holds ${runs.length === 1 ? 'a run' : `${runs.length} runs`} but no adapter`,
     {
       remedy:
         `Name a run: ${runs.slice(-MOST_NAMED).join(', ')}${runs.length > MOST_NAMED ? ', …' : ''}; ` +
-        '`isopro-native runs list` says what each came to.',
+        '`isopro-native runs list` shows the result of each.',
     },
   );
 }
@@ -72,7 +72,10 @@ async function inRegistry(name: string, registry: Registry): Promise<NamedAdapte
   const found = await resolveAdapter(registry, name);
   if (!found.ok) throw unresolvedError(found);
   if (found.id === null)
-    throw new IsoproError('REGISTRY_UNRESOLVED', `${name} is the base without an adapter`);
+    throw new IsoproError(
+      'REGISTRY_UNRESOLVED',
+      `${name} points to the base model without an adapter`,
+    );
   return { file: found.file, run: null, published: found };
 }
 
@@ -95,7 +98,7 @@ export async function nameAdapter(
     if (found.run === null && kindOf(found.file) === 'none')
       throw new IsoproError('MODEL_NOT_FOUND', `there is no file ${target}`, {
         remedy:
-          'Give an adapter in GGUF by its path, a run by its folder or the beginning of its id, or a name in the registry.',
+          'Give the path of an adapter in GGUF, a run folder, the beginning of a run id, or a name in the registry.',
       });
     refuseFolderWithoutAdapter(found);
     return { ...found, published: null };
@@ -134,7 +137,7 @@ export async function requireBase(found: NamedAdapter, model: string): Promise<v
   if (sha256 === expected) return;
   throw new IsoproError(
     'ADAPTER_MISMATCH',
-    `${found.file} was made on the base ${expected}, and ${model} is ${sha256}`,
+    `${found.file} was trained on the base ${expected}, but ${model} is ${sha256}`,
   );
 }
 

@@ -41,11 +41,9 @@ function inFolder(folder: string): FoundAdapter {
     ? []
     : inside.filter((name) => /^[^.].*\.gguf$/.test(name));
   if (files.length > 1)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `${folder} is a folder that holds ${files.length} files in GGUF`,
-      { remedy: 'Name one of them, or a run folder.' },
-    );
+    throw new IsoproError('INVALID_ARGUMENT', `${folder} contains ${files.length} GGUF files`, {
+      remedy: 'Name one of them, or a run folder.',
+    });
   return { file: files.length === 1 ? path.join(folder, files[0]!) : folder, run: null };
 }
 
@@ -54,8 +52,8 @@ function submittedBy(folder: string): FoundAdapter {
   if (manifest.result === null)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`, {
       remedy:
-        `\`isopro-native run … --out ${shellWord(folder)}\` with the settings that it was begun with goes on to its end. ` +
-        'Or name a file of its adapters folder.',
+        `Resume it with \`isopro-native run … --out ${shellWord(folder)}\` and its original settings, ` +
+        'or name a file in its adapters folder.',
     });
   if (manifest.result.adapter === null)
     throw new IsoproError(

@@ -129,7 +129,7 @@ export function compareRuns(folderA: string, folderB: string): RunComparison {
     if (found === null)
       throw new IsoproError(
         'RUNS_NOT_COMPARABLE',
-        `the run in ${folder} holds no test evaluation after training`,
+        `the run in ${folder} has no test evaluation after training`,
       );
     return found;
   };
@@ -139,7 +139,7 @@ export function compareRuns(folderA: string, folderB: string): RunComparison {
   if (!isSameTask(taskA, taskB)) {
     throw new IsoproError(
       'RUNS_NOT_COMPARABLE',
-      `the runs are of ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`,
+      `the runs have different tasks: ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`,
     );
   }
   const comparison = compareEvaluations(...evaluations, a.tiers);

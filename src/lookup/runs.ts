@@ -86,7 +86,7 @@ function ambiguous(target: string, parent: string, found: readonly string[]): Is
   const place = isPath(target) ? path.dirname(target) : parent;
   return new IsoproError(
     'RUN_NOT_FOUND',
-    `${target} is the beginning of ${found.length} runs in ${place}: ${found.slice(0, 8).join(', ')}`,
+    `${target} matches ${found.length} runs in ${place}: ${found.slice(0, 8).join(', ')}`,
     { remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.' },
   );
 }
@@ -103,9 +103,9 @@ export function findRun(target: string, parent = RUNS): string {
   if (found.length > 1) throw ambiguous(target, parent, found);
   throw new IsoproError(
     'RUN_NOT_FOUND',
-    `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`,
+    `${target} is neither a run folder nor the beginning of a run id in ${parent}`,
     {
-      remedy: `Give the run's folder: ids are looked for in ${parent} alone; \`isopro-native runs list FOLDER\` shows those of another.`,
+      remedy: `Give the run folder. Ids are searched in ${parent} only; \`isopro-native runs list FOLDER\` lists another folder.`,
     },
   );
 }

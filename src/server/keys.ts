@@ -40,7 +40,10 @@ export function hashKey(
   from = `the key ${name}`,
 ): HashedKey {
   if (key.length < SHORTEST)
-    throw new IsoproError('INVALID_ARGUMENT', `${from}: a key has at least ${SHORTEST} characters`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `${from}: a key needs at least ${SHORTEST} characters`,
+    );
   return { name, sha256: digest(key).toString('hex'), scopes: [...scopes] };
 }
 
@@ -56,7 +59,7 @@ export function checkKeys(value: unknown): HashedKey[] {
     `the file of keys: ${[...issue!.path, issue!.message].join(': ')}`,
     {
       remedy:
-        'Give a JSON list of {"name", "sha256": of the key, "scopes": of read, infer, train and admin}.',
+        'Give a JSON list of objects with "name", "sha256" (of the key) and "scopes" (of read, infer, train, admin).',
     },
   );
 }
@@ -85,8 +88,8 @@ export class Keys {
     const caller = this.#callerOf(authorization, !isKeyed && ANYBODY.scopes.has(scope));
     if (caller.scopes.has(scope)) return caller;
     const message =
-      `this key has the scopes ${[...caller.scopes].join(', ')}, and this needs ${scope}: ` +
-      'take a key of --keys that has it, or the administrative one, which the server prints at its start unless it was given';
+      `this key has the scopes ${[...caller.scopes].join(', ')}, but the request needs ${scope}: ` +
+      'use a key of --keys that has it, or the administrative key, which the server prints at its start unless you set it';
     throw new RequestFailure(403, message, 'insufficient_scope');
   }
 
@@ -102,8 +105,8 @@ export class Keys {
     if (this.#open && isForAnybody) return ANYBODY;
     const message =
       given === undefined
-        ? 'give a key: Authorization: Bearer KEY'
-        : 'this key is not one of the server, or was withdrawn since';
+        ? 'send a key: Authorization: Bearer KEY'
+        : 'this key is unknown or was withdrawn';
     throw new RequestFailure(401, message, 'invalid_api_key');
   }
 }

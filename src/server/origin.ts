@@ -45,13 +45,13 @@ export function requireNamed(
     (!isLoopback(host) && isIP(name) !== 0);
   if (!known)
     throw forbidden(
-      `this server does not go by the name ${JSON.stringify(name)}; start it with --allow-host`,
+      `the host name ${JSON.stringify(name)} is not allowed; start the server with --allow-host`,
       'host_not_allowed',
     );
   if (origin === undefined || origins.includes(origin)) return;
   if (origin === `https://${hostHeader}` || (!secure && origin === `http://${hostHeader}`)) return;
   throw forbidden(
-    `pages of ${JSON.stringify(origin)} may not call this server; start it with --allow-origin`,
+    `pages of ${JSON.stringify(origin)} may not call this server; start the server with --allow-origin`,
     'origin_not_allowed',
   );
 }

@@ -481,7 +481,7 @@ function guard(
     const { host, origin, authorization } = request.headers;
     // Of several Node shows the first, and who stands between might go by the last.
     if (request.raw.headersDistinct.host?.length !== 1)
-      throw forbidden('a request has one Host', 'host_not_allowed');
+      throw forbidden('a request must have exactly one Host header', 'host_not_allowed');
     requireNamed(host, origin, names);
     // An address as a whole goes before the Host.
     const { url: target = '' } = request.raw;

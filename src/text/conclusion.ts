@@ -31,7 +31,7 @@ const accepted = ({ rollouts }: RunRecord): number =>
 export function shortcoming(run: RunRecord): string | null {
   const evaluations = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   if (evaluations.some((each) => each?.summary.valid === false))
-    return `${NO_RESULT}: the verifier could not decide more than 1 % of the replies to the test problems`;
+    return `${NO_RESULT}: the verifier reached no verdict on more than 1 % of the replies to the test problems`;
   if (run.defects.length > 0) return 'Parts of this run are missing or damaged';
   if (run.end === null) return 'The run has not ended';
   if (accepted(run) === 0) return 'Nothing was trained: no iteration had a rollout to train on';

@@ -13,9 +13,9 @@ import { filled, labelWithin, length, wrapped, type TerminalStyle } from './term
 /** What each category says. */
 export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
   format: 'no answer could be read',
-  truncated: 'cut off at the limit of tokens',
-  wrong: 'read, and not right',
-  undecided: 'the verifier found no verdict',
+  truncated: 'cut off at the token limit',
+  wrong: 'read, but wrong',
+  undecided: 'the verifier reached no verdict',
   aborted: 'cancelled',
   context: 'no room in the context for the next turn',
 };
@@ -103,14 +103,14 @@ export function failureTable(
   const rest = rows.slice(most).reduce((sum, { count }) => sum + count, 0);
   return [
     wrapped(
-      `why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, one of them`,
+      `why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, an example`,
       style,
     ),
     ...lines,
     ...(rest === 0
       ? []
       : [
-          `  and ${rest} for ${rows.length - most} further reason${rows.length - most === 1 ? '' : 's'}`,
+          `  and ${rest} for ${rows.length - most} other reason${rows.length - most === 1 ? '' : 's'}`,
         ]),
   ].join('\n');
 }
@@ -128,11 +128,11 @@ export interface HowAsked {
 
 const REFUSED: Readonly<Record<string, string>> = {
   contradictory:
-    'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or take a model that reasons better',
+    'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or use a model that reasons better',
   incomplete:
-    'they were cut off. Raise --max-tokens, or give episodes of several turns that had no room for the next one a larger context',
+    'they were cut off. Raise --max-tokens; if episodes of several turns ran out of context, enlarge the context',
   uninformative:
-    'all samples of their problems passed, so that there was nothing to contrast them with. Take harder tiers, more samples a problem ' +
+    'all samples of their problems passed, so there was nothing to contrast them with. Use harder tiers, more samples per problem ' +
     '(--samples) or the algorithm rft',
 };
 
@@ -169,41 +169,40 @@ export function nothingAccepted(
   const [mostly] = Object.entries(refused).sort(([, a], [, b]) => b - a);
   if (mostly !== undefined)
     return (
-      `${failures.passed} of ${failures.replies} replies passed, and none was taken: ` +
+      `${failures.passed} of ${failures.replies} replies passed, but none was accepted: ` +
       `${REFUSED[mostly[0]] ?? `${mostly[0]}. Change what the run accepts (--accept)`}.`
     );
   const cause = commonestFailure(failures);
-  if (cause === null)
-    return 'An easier tier, more samples or a larger model may find a first success.';
+  if (cause === null) return 'Try an easier tier, more samples or a larger model.';
   const of = `${cause.count} of ${failures.replies} replies`;
   const why = cause.why === '' || cause.why === cause.kind ? '' : ` (${label(cause.why, 200)})`;
   const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
-  const shown = unshown === 'rows' ? ` ${SHOWING.rows}, so that the model sees the form.` : '';
+  const shown = unshown === 'rows' ? ` ${SHOWING.rows}, so that the model sees the format.` : '';
   const solved =
-    unshown === 'problems' ? ` Where the task has solved examples, ${SHOWING.problems}.` : shown;
+    unshown === 'problems' ? ` If the task has solved examples, ${SHOWING.problems}.` : shown;
   switch (cause.kind) {
     case 'format':
       return (
-        `The commonest cause: in ${of} no answer could be read${why}. Show the form of an answer in the task's prompt${plain}, or take ` +
+        `Most common cause: no answer could be read in ${of}${why}. Show the answer format in the task's prompt${plain}, or use ` +
         `a model that follows instructions.${solved}`
       );
     case 'truncated':
       return (
-        `The commonest cause: ${of} were cut off at ${maxTokens} tokens.${shown} ` +
-        `${shown === '' ? 'Raise' : 'Where answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}; ` +
-        'where the replies only repeat themselves, take an easier tier or a larger model.'
+        `Most common cause: ${of} were cut off at ${maxTokens} tokens.${shown} ` +
+        `${shown === '' ? 'Raise' : 'If answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}; ` +
+        'if replies only repeat themselves, use an easier tier or a larger model.'
       );
     case 'context':
-      return `The commonest cause: ${of} had no room in the context for their next turn. Either ${MORE_ROOM}.`;
+      return `Most common cause: ${of} had no room in the context for their next turn. Either ${MORE_ROOM}.`;
     case 'undecided':
-      return `The commonest cause: no verdict on ${of}${why}. Correct the verifier first; \`tasks verify\` tries replies one by one.`;
+      return `Most common cause: no verdict on ${of}${why}. Fix the verifier first; \`tasks verify\` tries replies one by one.`;
     case 'aborted':
-      return `The commonest cause: ${of} were cancelled. Run again.`;
+      return `Most common cause: ${of} were cancelled. Run again.`;
     case 'wrong':
       return (
-        `The commonest cause: ${of} have a wrong answer${why}. An easier tier, more samples a problem (--samples` +
-        `${samples === undefined ? '' : `, now ${samples}`}) or a larger model may find a first success; ` +
-        `\`tasks calibrate\` measures which.${shown}`
+        `Most common cause: ${of} have a wrong answer${why}. Try an easier tier, more samples per problem (--samples` +
+        `${samples === undefined ? '' : `, now ${samples}`}) or a larger model; ` +
+        `\`tasks calibrate\` measures which of them helps.${shown}`
       );
   }
 }

@@ -80,7 +80,7 @@ export function forgettingNotes({ lost, divergence }: Forgetting): string[] {
   const { paragraphs, prompts } = FORGETTING_SET;
   if (lost.texts >= paragraphs && (divergence?.texts ?? 0) >= prompts) return [];
   return [
-    `a small run measures it on part of the texts, which widens the intervals; --forgetting ${prompts} on all of them`,
+    `a small run uses part of the texts, which widens the intervals; --forgetting ${prompts} uses all of them`,
   ];
 }
 
@@ -101,9 +101,9 @@ export const RATE_TITLES: Readonly<Record<TestRate['name'], string>> = {
   constrained: 'solved, form given',
 };
 export const RATE_NOTES: Readonly<Record<TestRate['name'], string>> = {
-  format: 'well-formed: replies whose strict reading succeeded, right or wrong',
-  lenient: 'solved, leniently: any answer found anywhere in the same reply passes',
-  constrained: "solved, form given: further replies, decoded under the task's grammar of answers",
+  format: 'well-formed: replies that parse strictly, right or wrong',
+  lenient: 'solved, leniently: an answer anywhere in the same reply is accepted',
+  constrained: "solved, form given: separate replies, decoded under the task's answer grammar",
 };
 
 export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
@@ -114,9 +114,9 @@ export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
 export const MEASURE_NOTES: Readonly<Record<MeasureName, string>> = {
   score:
     'mean score: 0 to 1, higher is better; a pass without a score counts 1, a fail without one 0',
-  brier: 'Brier score: (probability − outcome)², 0 to 1, lower is better; of valid forecasts only',
+  brier: 'Brier score: (probability − outcome)², 0 to 1, lower is better; valid forecasts only',
   logarithmic:
-    'log score: −ln of the probability of what came about, lower is better; of valid forecasts only',
+    'log score: −ln of the probability of what came about, lower is better; valid forecasts only',
 };
 
 /** Rows or columns beside the mean: one tier's is the mean. */

@@ -248,7 +248,7 @@ function emphasised(lines: readonly string[], { color }: TerminalStyle): string[
  * What the columns of a comparison are. Means weigh tiers alike; the test is over single problems.
  */
 export const FIGURES_NOTE =
-  '95 % intervals; p: exact paired tests, of a tier McNemar (not adjusted)';
+  '95 % intervals; p: exact paired tests, McNemar for a tier (not adjusted)';
 
 /** What stands at the end of a run: before and after, then the trivial policies. */
 export function resultTable(

@@ -246,7 +246,7 @@ describe('the conclusion', () => {
       /^The adapter changes nothing: /,
     );
     expect(conclusion({ ...whole, evaluations: undecided })).toBe(
-      'No result: the verifier could not decide more than 1 % of the replies to the test problems.',
+      'No result: the verifier reached no verdict on more than 1 % of the replies to the test problems.',
     );
     expect(conclusion(readRun(at('begun')))).toMatch(
       /^The run has not ended; the model solves .* before; a program/,

@@ -83,7 +83,7 @@ async function readForm(request: FastifyRequest): Promise<Form> {
       if (fieldname !== 'file' && fieldname !== 'purpose')
         refusal ??= unsupported(
           fieldname,
-          `${fieldname === '' ? 'a part without a name' : fieldname} is not taken here`,
+          `${fieldname === '' ? 'a part without a name' : fieldname} is not supported`,
         );
     }
   } catch (error) {
@@ -97,8 +97,7 @@ async function readForm(request: FastifyRequest): Promise<Form> {
   }
   if (refusal !== undefined) throw refusal;
   if (form === undefined) throw invalid('file', 'file: send a part with a file name');
-  if (purpose !== PURPOSE)
-    throw unsupported('purpose', `purpose: only ${PURPOSE} is possible here`);
+  if (purpose !== PURPOSE) throw unsupported('purpose', `purpose: only ${PURPOSE} is supported`);
   return form;
 }
 

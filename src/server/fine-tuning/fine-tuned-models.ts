@@ -26,7 +26,7 @@ function nothingTrained({ result }: Job): IsoproError | null {
       : `; most replies (${cause.count} of ${failures!.rollouts.replies}): ${cause.kind}, ${reasonShown(cause)}`;
   return new IsoproError(
     'NOTHING_TRAINED',
-    `nothing was trained, since no reply was right that could be trained on${why}`,
+    `nothing was trained, because no correct reply could be trained on${why}`,
   );
 }
 
@@ -77,7 +77,7 @@ export class FineTunedModels {
       if (untrained !== null) return void this.#outcomes.set(id, untrained);
       const file = this.#queue.adapterOf(job);
       if (file === null)
-        throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} is not there any more`);
+        throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} no longer exists`);
       await this.#models.add(this.nameOf(job), file);
       this.#outcomes.set(id, 'served');
     } catch (error) {

@@ -102,7 +102,7 @@ export function addFineTuningRoutes(
       const context = opened();
       const filter = Object.keys(query).find((name) => name.startsWith('metadata'));
       if (filter !== undefined)
-        throw unsupported(filter, 'metadata: lists are not filtered by it here');
+        throw unsupported(filter, 'metadata: filtering lists by it is not supported');
       const { after, limit } = query;
       const { jobs, hasMore } = context.queue.list({
         isNoted: true,

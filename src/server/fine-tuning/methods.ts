@@ -48,14 +48,14 @@ export async function askedOf(
 ): Promise<Asked> {
   if ((request.integrations ?? []).length > 0)
     throw forbidden(
-      'integrations: requests name no trackers',
+      'integrations: requests may not name trackers',
       'tracker_not_allowed',
       'integrations',
     );
   if (request.model !== context.base)
     throw invalid(
       'model',
-      `model: this server serves ${context.base}, and trains what it serves`,
+      `model: this server serves and trains ${context.base} only`,
       'model_not_found',
     );
   const {
@@ -65,7 +65,7 @@ export async function askedOf(
     } as const,
   } = request;
   if (request.hyperparameters !== undefined && request.method !== undefined)
-    throw invalid('hyperparameters', 'hyperparameters: give those of the method', 'invalid_value');
+    throw invalid('hyperparameters', 'hyperparameters: give them inside method', 'invalid_value');
   return method.type === 'reinforcement'
     ? reinforced(request, method, seed, context)
     : trained(request, method, seed, context);
@@ -130,17 +130,17 @@ async function reinforced(
   if (validation_file != null)
     throw unsupported(
       'validation_file',
-      'validation_file: problems are held out of the training file, or by the task',
+      'validation_file: not supported; problems are held out of the training file, or by the task',
     );
   if (given.reasoning_effort !== undefined && given.reasoning_effort !== 'default')
     throw unsupported(
       'method.reinforcement.hyperparameters.reasoning_effort',
-      'reasoning_effort: the default one alone',
+      'reasoning_effort: only default is supported',
     );
   if (numberOf(given.eval_interval, 1) !== 1)
     throw unsupported(
       'method.reinforcement.hyperparameters.eval_interval',
-      'eval_interval: 1, after each iteration',
+      'eval_interval: only 1 is supported, which evaluates after each iteration',
     );
   const graded = await gradedBy(grader, training_file, context);
   const { queue, asker, base } = context;
@@ -232,18 +232,18 @@ async function gradedBy(
   if (grader.type !== 'string_check')
     throw unsupported(
       `${GRADER}.type`,
-      `${grader.type}: graders are task, json_schema, string_check and score_model here`,
+      `${grader.type}: not supported; use a task, json_schema, string_check or score_model grader`,
     );
   const { operation, input, reference } = grader;
   const check = ({ eq: 'exact', like: 'contains' } as Record<string, string>)[operation];
   if (check === undefined)
-    throw unsupported(`${GRADER}.operation`, `${operation}: a string_check is eq or like here`);
+    throw unsupported(`${GRADER}.operation`, `${operation}: string_check supports eq and like`);
   if (!REPLY.test(input))
-    throw unsupported(`${GRADER}.input`, 'input: what is checked is {{sample.output_text}}, whole');
+    throw unsupported(`${GRADER}.input`, 'input: must be exactly {{sample.output_text}}');
   if (/\{\{\s*sample\b/.test(reference))
     throw unsupported(
       `${GRADER}.reference`,
-      'reference: it may name members of the item, not of the sample',
+      'reference: may use members of the item, but not of the sample',
     );
   return rows(check, { kind: 'answered', reference });
 }

@@ -68,7 +68,7 @@ export function fineTuningJob(job: Job, queue: JobQueue, models: FineTunedModels
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {
-  queued: 'The job waits',
+  queued: 'The job is queued',
   running: 'Fine-tuning job started',
   paused: 'The job is paused',
   succeeded: 'The job has successfully completed',

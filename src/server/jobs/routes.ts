@@ -202,7 +202,7 @@ export function addSimulationRoutes(instance: FastifyInstance, opened: () => Job
     const queue = opened();
     const kinds = queue.kinds(askerOf(request.caller)).map(({ id }) => id);
     if (!kinds.includes(type)) {
-      const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; there are ${kinds.join(', ')}`;
+      const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; use one of ${kinds.join(', ')}`;
       throw new RequestFailure(404, what, 'kind_not_found', { param: 'type' });
     }
     const idempotencyKey = idempotencyKeyOf(request);

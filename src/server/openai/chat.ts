@@ -30,9 +30,9 @@ async function planChat(
   body: ChatBody,
 ): Promise<ConversationPlan> {
   if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true)
-    throw invalid('top_logprobs', 'top_logprobs: with logprobs: true');
+    throw invalid('top_logprobs', 'top_logprobs: requires logprobs: true');
   if (body.prompt_logprobs !== undefined && body.stream === true)
-    throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
+    throw unsupported('prompt_logprobs', 'prompt_logprobs: not supported with stream');
   return planConversation(context, served, asking, {
     messages: body.messages,
     tools: body.tools,

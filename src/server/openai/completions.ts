@@ -74,7 +74,7 @@ async function infillIds(
   if (infillTokens === null)
     throw unsupported(
       'suffix',
-      'suffix: the vocabulary of this model has no tokens for a text between two others (fill in the middle)',
+      'suffix: the vocabulary of this model has no tokens to fill in the middle of a text',
     );
   const begins = info.addBos && before[0] === info.bos ? 1 : 0;
   const behind = await promptIdsOf(served, asking, 'suffix', { text: suffix });
@@ -97,22 +97,23 @@ async function planCompletion(
 ): Promise<CompletionPlan> {
   const { n: choices = 1, best_of: drawn = choices, suffix = '' } = body;
   if (drawn < choices)
-    throw invalid('best_of', `best_of: the best ${choices} of ${drawn}; takes n or more`);
+    throw invalid('best_of', `best_of: ${drawn} is less than n, which is ${choices}`);
   if (drawn > choices && body.stream === true)
     throw unsupported(
       'best_of',
-      'best_of: not beside stream, since the best are known when all have ended',
+      'best_of: not supported with stream, since all replies have to end first',
     );
   if (body.max_tokens === 0 && body.echo !== true)
     throw invalid(
       'max_tokens',
       'max_tokens: 0 is allowed only with echo: true, which scores the prompt',
     );
-  if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
+  if (suffix !== '' && body.echo === true)
+    throw unsupported('echo', 'echo: not supported with suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
     throw unsupported(
       body.echo === true ? 'echo' : 'prompt_logprobs',
-      'echo and prompt_logprobs: not beside stream',
+      'echo and prompt_logprobs: not supported with stream',
     );
   requireDrawTokens(served, body);
   const grammar = await ofMember('response_format', () => grammarOf(body.response_format));
@@ -127,7 +128,7 @@ async function planCompletion(
   const prompts = promptsOf(body.prompt);
   if (prompts.length * drawn > 256) {
     const count = drawn > choices ? 'best_of' : 'n';
-    throw invalid(count, `prompts times ${count} are at most 256`);
+    throw invalid(count, `${count}: prompts times ${count} may be at most 256`);
   }
   const draws: PlannedDraw[] = [];
   for (const [at, prompt] of prompts.entries()) {

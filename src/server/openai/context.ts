@@ -82,7 +82,7 @@ function requireRoom(
   { length }: { readonly length: number },
 ): void {
   if (length < contextTokens) return;
-  const needed = `with one of a reply it needs ${length + 1}, more than the context of ${contextTokens}`;
+  const needed = `with one token of a reply it needs ${length + 1}, but the context has ${contextTokens}`;
   throw new IsoproError('CONTEXT_OVERFLOW', `the prompt has ${length} tokens; ${needed}`);
 }
 

@@ -66,7 +66,7 @@ export async function planConversation(
   if (tools !== null && request.format !== undefined && request.format.type !== 'text')
     throw unsupported(
       'response_format',
-      'response_format: JSON beside tools that may be called; this server has none of that yet',
+      'response_format: JSON together with tools that may be called is not supported',
     );
   const said = asTemplatesKnow(request.messages);
   const messages =

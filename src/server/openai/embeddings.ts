@@ -24,7 +24,7 @@ export async function embed(
   if (body.dimensions !== undefined && body.dimensions !== model.info.embeddingSize)
     throw unsupported(
       'dimensions',
-      `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`,
+      `dimensions: the model's vectors have ${model.info.embeddingSize} numbers and cannot be shortened`,
     );
   const texts = promptsOf(body.input);
   if (texts.includes('')) throw invalid('input', 'input: an empty text has no embedding');

@@ -129,13 +129,13 @@ export class ServedModels {
       this.entry(model);
       throw invalid(
         'lora',
-        `lora: beside the base's name, ${this.base}; ${model} is an adapter by itself`,
+        `lora: requires the name of the base, ${this.base}; ${model} is itself an adapter`,
       );
     }
     const [asked, ...more] = lora;
     if (asked === undefined) return this.base;
     if (more.length > 0)
-      throw invalid('lora', 'lora: takes one adapter; several are not added up here');
+      throw invalid('lora', 'lora: takes one adapter; combining several is not supported');
     const { id, name, scale = 1 } = asked;
     if (scale !== 0 && scale !== 1)
       throw invalid('lora[0].scale', `lora[0].scale: takes 1, or 0 for the base, not ${scale}`);
@@ -175,14 +175,11 @@ export class ServedModels {
    */
   async load(name: string, file: string, inPlace: boolean): Promise<void> {
     if (name === this.base || (!inPlace && this.#adapters.has(name)))
-      throw invalid(
-        'lora_name',
-        `${name} is loaded already; load_inplace puts another adapter in the place of one`,
-      );
+      throw invalid('lora_name', `${name} is already loaded; use load_inplace to replace it`);
     const adapter = await this.model.loadAdapter(this.#confined(file), { probe: true });
     if (!inPlace && this.#isTaken(name)) {
       await adapter.dispose();
-      throw invalid('lora_name', `${name} was loaded meanwhile`);
+      throw invalid('lora_name', `${name} was loaded by another request meanwhile`);
     }
     const before = this.#adapters.get(name);
     this.#adapters.set(name, new NamedAdapter(adapter));
@@ -209,7 +206,7 @@ export class ServedModels {
   #confined(file: string): string {
     const refuse = (): RequestFailure =>
       forbidden(
-        'lora_path: requests may load files of the folder that --adapters names, and no others',
+        'lora_path: requests may only load files from the folder that --adapters names',
         'path_not_allowed',
         'lora_path',
       );
@@ -234,9 +231,9 @@ const isWithin = (folder: string, file: string): boolean =>
 
 function notFound(
   name: string,
-  why = 'GET /v1/models lists what there is',
+  why = 'GET /v1/models lists the models',
   param = 'model',
 ): RequestFailure {
-  const message = `there is no model ${JSON.stringify(name.slice(0, 200))} here: ${why}`;
+  const message = `there is no model ${JSON.stringify(name.slice(0, 200))}: ${why}`;
   return new RequestFailure(404, message, 'model_not_found', { param });
 }

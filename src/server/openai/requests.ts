@@ -34,7 +34,7 @@ const streamsOptions = <
     issues.push({
       code: 'custom',
       path: ['stream_options'],
-      message: 'only beside stream: true',
+      message: 'allowed only with stream: true',
       input: options,
     });
 };
@@ -164,7 +164,10 @@ const templateVariables = z
     z
       .string()
       .regex(/^[A-Za-z_]\w{0,99}$/, 'expected the name of a variable')
-      .refine((variable) => !TAKEN.has(variable), 'is given to every template by the server'),
+      .refine(
+        (variable) => !TAKEN.has(variable),
+        'is reserved: the server passes it to every template',
+      ),
     z.unknown() as z.ZodType<Json>, // of a body of JSON
   )
   .check(mostMembers(MOST_VARIABLES))

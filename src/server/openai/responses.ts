@@ -64,7 +64,10 @@ async function planResponse(
 ): Promise<ConversationPlan> {
   const { tool_choice: choice } = body;
   if ((body.top_logprobs ?? 0) > 0 && !withLogprobs(body))
-    throw invalid('top_logprobs', "top_logprobs: with include: ['message.output_text.logprobs']");
+    throw invalid(
+      'top_logprobs',
+      "top_logprobs: requires include: ['message.output_text.logprobs']",
+    );
   if (body.store === true) throw unsupported('store', 'store: this server keeps no responses');
   const conversation: ConversationRequest = {
     messages: messagesOf(body.input, body.instructions),

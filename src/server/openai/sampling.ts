@@ -64,7 +64,7 @@ export function grammarOf(format: ResponseFormatBody | undefined): string | unde
   if (schema === undefined)
     throw unsupported(
       'response_format',
-      'response_format: json_schema without a schema; give one, or json_object',
+      'response_format: json_schema requires a schema; give one, or use json_object',
     );
   return grammarOfJsonSchema(asMeant(schema));
 }

@@ -113,7 +113,7 @@ export function planTools(
     throw invalid(`tools[${twice}].function.name`, `two tools are named ${names[twice]}`);
   if (all.length === 0) {
     if (typeof choice === 'object' || choice === 'required')
-      throw invalid('tool_choice', 'tool_choice asks for a call, and there are no tools');
+      throw invalid('tool_choice', 'tool_choice asks for a call, but there are no tools');
     return null;
   }
   if (choice === 'none') return null;

@@ -137,7 +137,7 @@ export async function* promotion(
   const { slot, alias } = requireAlias(body.as);
   const name = aliasText(slot, alias);
   if (way === 'assign' && alias === CHAMPION)
-    throw new IsoproError('REGISTRY_REFUSED', `${name} is moved by a gate or by force`);
+    throw new IsoproError('REGISTRY_REFUSED', `${name} can only be moved by a gate or by force`);
   const settings = {
     ...body,
     ...(way === 'gate' && { problems: most }),
@@ -168,5 +168,5 @@ export const failedEvent = (error: unknown): PromotionEvent => ({
   message:
     error instanceof IsoproError
       ? label(error.message, 600)
-      : 'the server failed; its own output says why',
+      : 'internal server error; see the server log',
 });
