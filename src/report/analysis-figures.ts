@@ -139,7 +139,7 @@ function comparedTables({ setup, direction, ranking, pairs, outside }: Compared)
   if (pairs.length > 0)
     tables.push({
       title: `${title}: in pairs`,
-      heads: ['first less second', 'problems', ...ESTIMATE_HEADS],
+      heads: ['first minus second', 'problems', ...ESTIMATE_HEADS],
       rows: pairs.map(({ policies, shared, difference, claim }) => [
         policies.join(' − '),
         String(shared),
@@ -154,7 +154,7 @@ function comparedTables({ setup, direction, ranking, pairs, outside }: Compared)
       ...Object.entries(byGroup),
     ];
     tables.push({
-      title: `${title}: against the figure from outside`,
+      title: `${title}: against the external figure`,
       heads: ['', ...CORRELATION_HEADS],
       rows: rows.flatMap(([name, of]) => (of === null ? [] : [[name, ...correlationCells(of)]])),
     });
@@ -173,7 +173,7 @@ const comparedPlots = ({ setup, ranking, outside }: Compared): AnalysisPlot[] =>
   const forest: AnalysisPlot = { kind: 'forest', title, rows };
   if (outside === null) return [forest];
   const { points, correlation } = outside;
-  const axes = ['figure from outside', 'score'] as const;
+  const axes = ['external figure', 'score'] as const;
   return [forest, { kind: 'scatter', title, axes, points, band: correlation.band }];
 };
 
@@ -183,7 +183,7 @@ function relationFigures({ relations }: ResultOf<'evaluation-relationship'>): Fi
     tables: [
       {
         title: withCommon(
-          'scores of one strategy against those of another, by trajectory: associations',
+          'scores of one strategy against those of another, by trajectory (associations)',
           common,
         ),
         heads: [
@@ -221,11 +221,11 @@ function attributionFigures(result: ResultOf<'causal-attribution'>): Figures {
   const { coefficients, logistic, references, strategy } = result;
   const nameOf = ({ feature, level }: { feature: string; level: string | null }): string =>
     level === null
-      ? `${feature}, one more`
+      ? `${feature}, per unit`
       : `${feature} ${specText(level)}, not ${specText(references[feature]!)}`;
   const tables: AnalysisTable[] = [
     {
-      title: `what ${specText(strategy)} goes with`,
+      title: `what ${specText(strategy)} is associated with`,
       heads: ['feature', ...ESTIMATE_HEADS],
       rows: coefficients.map((each) => [nameOf(each), ...estimateCells(each.estimate, each.claim)]),
     },
@@ -248,7 +248,7 @@ function attributionFigures(result: ResultOf<'causal-attribution'>): Figures {
       ...notesOf(result),
       `${result.trajectories} trajectories of ${result.problems} problems, errors clustered by problem; R² ${decimal(result.rSquared)}`,
       ...Object.entries(result.leftOut).map(
-        ([feature, why]) => `left out: ${feature}, since ${why}`,
+        ([feature, why]) => `left out: ${feature}, because ${why}`,
       ),
     ],
     tables,
@@ -293,7 +293,7 @@ function effectFigures({ changes }: ResultOf<'training-causal-effect'>): Figures
   return {
     tables: [
       {
-        title: withCommon('after less before, by problem', common),
+        title: withCommon('after minus before, by problem', common),
         heads,
         rows: changes.map(
           ({ setup, before, after, trained, problems, overProblems, overSeeds, claim }) => {
@@ -310,7 +310,7 @@ function effectFigures({ changes }: ResultOf<'training-causal-effect'>): Figures
     plots: [
       {
         kind: 'forest',
-        title: 'after less before',
+        title: 'after minus before',
         rows: changes.map(({ setup, overProblems }) => ({ name: nameOf(setup), ...overProblems })),
       },
     ],

@@ -141,13 +141,13 @@ function drawn(plot: AnalysisPlot, id: string): Html | null {
         forest(id, plot.rows),
         title,
         `${title}: estimates with their intervals`,
-        'Estimates with their 95 % intervals, not adjusted.',
+        'Estimates with their unadjusted 95 % intervals.',
       )
     : figure(
         scatter(id, plot),
         title,
         `${title}: ${label(plot.axes[1], 80)} against ${label(plot.axes[0], 80)}`,
-        'At most 400 points, evenly chosen; the line of least squares with the 95 % band of its mean.',
+        'At most 400 points, chosen evenly, with the least-squares line and the 95 % band of its mean.',
       );
 }
 

@@ -40,12 +40,12 @@ export function header(run: RunRecord, integrity: Integrity): Html {
     at !== null && html` · ${time(at.first)} UTC`
   }</p>
 <h1>${name(model.name, 80)} on ${name(task.id, 60)}</h1>
-<p class="conclusion${!reliable && ' bad'}">${reliable ? conclusion(run) : 'Nothing on this page can be relied on.'}</p>
+<p class="conclusion${!reliable && ' bad'}">${reliable ? conclusion(run) : 'Nothing on this page is reliable.'}</p>
 <p><span class="badge ${judged.tone}">${judged.text}</span>
 <span class="badge ${tone === 'good' ? 'plain' : tone}">${text}</span></p>
 ${
   end === null
-    ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`
+    ? html`<p class="fair"><b>The run has not ended.</b> This page shows what its log holds so far.</p>`
     : html`<p class="muted">Ended after ${iterations}: ${name(end.stopped, 200)}.</p>`
 }
 ${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}

@@ -71,18 +71,15 @@ export function integrityText(integrity: Integrity): string[] {
     return [`The log could not be checked when this page was written: ${integrity.reason}.`];
   const { outcome, disagreement, signer, records, signedRecords, heads, resumes, key } = integrity;
   const meaning = {
-    ok: 'The log is complete, and all of it is under a final signed head.',
+    ok: 'The log is complete, and a final signed head covers all of it.',
     open:
-      'Nothing in the log disagrees, the run it holds is complete, and all of it is under a signed head. It stays open, since it can be ' +
+      'The log is consistent, its run is complete, and a signed head covers all of it. It stays open, because the run can be ' +
       'measured again.',
-    unterminated:
-      'Nothing in the log disagrees, but the run has not ended: no final head is known.',
-    tampered:
-      'The log disagrees with itself or with a signed head. Nothing on this page can be relied on.',
-    truncated:
-      'Records are missing that a signed head counts. Nothing on this page can be relied on.',
+    unterminated: 'The log is consistent, but the run has not ended: there is no final head.',
+    tampered: 'The log contradicts itself or a signed head. Nothing on this page is reliable.',
+    truncated: 'Records that a signed head covers are missing. Nothing on this page is reliable.',
     equivocation:
-      'Two different histories of one size were signed. Nothing on this page can be relied on.',
+      'Two different histories of the same size were signed. Nothing on this page is reliable.',
   }[outcome];
   return [
     meaning,
@@ -92,11 +89,11 @@ export function integrityText(integrity: Integrity): string[] {
     `${records} records, ${signedRecords} of them under ${heads} signed head${heads === 1 ? '' : 's'}; resumed ${resumes} ` +
       `time${resumes === 1 ? '' : 's'}.`,
     signer === 'witness'
-      ? 'Signed by a witness, a process of its own that keeps every head.'
+      ? 'Signed by a witness, a separate process that keeps every head.'
       : 'Signed by the run itself: no witness kept its heads.',
     key.ownedByThisUser
       ? 'The key belongs to the user who wrote this page, who could have signed any history. Another person should check the log against ' +
-        'a key and heads that were published while the run went on.'
+        'a key and heads that were published during the run.'
       : `Checked against the key ${key.text}.`,
   ];
 }

@@ -17,7 +17,7 @@ export function integritySection(integrity: Integrity): Section {
     'integrity',
     'Integrity',
     integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
-    html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone:
+    html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>; to check the log only:
 <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`,
     integrity.outcome !== 'unchecked' && list([['Merkle root', integrity.root]]),
   );

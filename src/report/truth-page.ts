@@ -32,14 +32,14 @@ function truthHeader(run: TruthRun, integrity: Integrity): Html {
   return html`<header>
 <p class="muted note">isopro-native ${label(start.code.version)} · truth run ${runId} · seed ${label(config.seed, 20)}</p>
 <h1>${name(policyName(run), 80)} on ${name(config.domain.join(', '), 100)}</h1>
-${!reliable && html`<p class="conclusion bad">Nothing on this page can be relied on.</p>`}
+${!reliable && html`<p class="conclusion bad">Nothing on this page is reliable.</p>`}
 <p><span class="badge ${tone === 'good' ? 'plain' : tone}">${text}</span></p>
-${state.complete === null && html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`}
+${state.complete === null && html`<p class="fair"><b>The run has not ended.</b> This page shows what its log holds so far.</p>`}
 <div class="cards">
 ${card(whole(state.trajectories.length), 'trajectories')}
-${card(whole(believed), 'of them with beliefs')}
+${card(whole(believed), 'trajectories with beliefs')}
 ${card(whole(state.results.length), 'results')}
-${card(whole(state.failures.length), 'questions about which nothing could be said')}
+${card(whole(state.failures.length), 'questions without a result')}
 </div>
 </header>
 `;

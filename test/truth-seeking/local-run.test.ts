@@ -405,7 +405,7 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
   );
   expect([page.code, JSON.parse(page.stdout)]).toMatchObject([0, { out: at('truth.html') }]);
   const text = readFileSync(at('truth.html'), 'utf8');
-  expect(text).toContain('Here and below: beliefs read from the policy itself');
+  expect(text).toContain('Beliefs here and below: beliefs read from the policy itself');
   expect(text).toContain('beliefs said by the policy itself');
   expect((await runCli(['judge', at('cli')], env)).code).toBe(0);
 });
@@ -543,5 +543,5 @@ test('domains are listed, shown, and made of rows', async () => {
   const { stdout } = await runCli([...made, '--licence', 'own', '--out', at('views.json')], env);
   expect(stdout).toBe(`${at('views.json')}: 2 problems; left out: 1 no CMV before its title\n`);
   const shown = await runCli(['truth', 'domains', at('views.json'), '--split', 'train'], env);
-  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*nobody knows/);
+  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*unknown/);
 });
