@@ -18,14 +18,14 @@ import type { Answer, Work } from './worker.js';
 
 const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
 
-/** What only the server is to know. */
+/** Variables that only the server may read. */
 const SECRETS = ['ISOPRO_API_KEY', 'ISOPRO_ADMIN_KEY'];
 
-/** Until a job that was told to end is ended. */
+/** Milliseconds that a job has to end after an interrupt. */
 const GRACE_MS = 15_000;
 /**
- * That what an ended job printed has to arrive: something that it started may hold its pipes open
- * for ever.
+ * Milliseconds that the output of an ended job has to arrive: a process that the job started may
+ * keep its pipes open for ever.
  */
 const DRAIN_MS = 2000;
 
@@ -36,14 +36,14 @@ export interface Told {
 
 export interface ProcessOptions {
   readonly work: Work;
-  /** Its module. Default: our own. */
+  /** Module of the process. Default: worker.js. */
   readonly worker?: string | undefined;
   readonly onEvent: (told: Told) => void;
 }
 
 export type Outcome =
   | { readonly kind: 'result'; readonly result: unknown }
-  /** It was told to end, and did. */
+  /** The job was interrupted, and ended. */
   | { readonly kind: 'interrupted' }
   | { readonly kind: 'failed'; readonly error: JobError };
 
@@ -88,12 +88,12 @@ export class JobProcess {
     this.outcome = this.#follow();
   }
 
-  /** Lets it begin: it is written down which process it is. */
+  /** Sends the work, once it is on record which process does it. */
   admit(): void {
     this.#child.send(this.#work, () => {}); // whom it does not reach has ended
   }
 
-  /** Tells it to end as Ctrl-C does, and ends it where it does not; harmless when repeated. */
+  /** Interrupts the job as Ctrl-C does, and kills it if it does not end; harmless when repeated. */
   interrupt(graceMs = GRACE_MS): void {
     if (this.#told) return;
     this.#told = true;
@@ -101,7 +101,7 @@ export class JobProcess {
     this.#timer = setTimeout(() => this.#kill(), graceMs);
   }
 
-  /** With all that it has started. */
+  /** Kills the process and all that it has started. */
   #kill(): void {
     if (this.pid === null) return;
     try {
@@ -153,7 +153,7 @@ export class JobProcess {
   }
 }
 
-/** As a command would say it. */
+/** Error of a job in the form that a command prints. */
 export const errorOf = (
   ...[code, message]: [code: ConstructorParameters<typeof IsoproError>[0], message: string]
 ): JobError => new IsoproError(code, message).toJSON();

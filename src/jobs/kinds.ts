@@ -16,7 +16,7 @@ export interface Prepared {
   /** Name of what it makes below the runs folder; null: nothing. */
   readonly run: string | null;
   readonly memoryBytes: number;
-  /** With what follows from the model and from defaults, for whoever wants to see them. */
+  /** Settings with the defaults of the model and of the operation, for display. */
   readonly resolved: unknown;
 }
 
@@ -28,9 +28,9 @@ export function kindOf(operation: Operation<any, any, any, any>) {
   return {
     id: job.kind ?? id,
     title: job.title ?? title,
-    /** Its name on a button of the page. */
+    /** Text of the button on the page. */
     button: job.button ?? title,
-    /** What a request may state. */
+    /** Schema of the settings that a request may state. */
     settings: requested,
     ...given(job, 'isForAdmin', 'adapterOf', 'measure', 'again'),
     /**
@@ -81,7 +81,7 @@ export type JobKind = ReturnType<typeof kindOf>;
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** What was stated, with the model that is served where none is named. */
+/** Settings as stated, with the served model if none is named. */
 const withServed = (
   { shape }: Operation['settings'],
   stated: Readonly<Record<string, unknown>>,

@@ -28,9 +28,9 @@ import type { Work } from './worker.js';
 
 /** Text of all settings of a job: they become words of a command line. */
 const LONGEST_SETTINGS = 64 * 1024;
-/** That a killed server's jobs have to be gone. */
+/** Milliseconds that the jobs of a killed server have to end. */
 const GONE_MS = 10_000;
-/** Of callers. */
+/** Folder of the files of callers. */
 const FILES = 'files';
 /** Changes that are kept while nothing can be written. */
 const MOST_UNWRITTEN = 10_000;
@@ -51,16 +51,16 @@ export interface JobQueueOptions {
   readonly atOnce?: number;
   /** Bytes that may be taken now. */
   readonly availableMemory?: () => number;
-  /** Of the machine. */
+  /** Bytes of memory of the machine. */
   readonly totalMemory?: () => number;
   /**
    * Milliseconds between two looks at memory, and between two attempts to write what could not be;
    * default 2,000.
    */
   readonly againMs?: number;
-  /** Told of each job that has ended. */
+  /** Receives the id of each job that has ended. */
   readonly onEnded?: (id: string) => void;
-  /** Told what went wrong beside a job. */
+  /** Receives errors outside of a job. */
   readonly report: (error: unknown) => void;
 }
 
@@ -69,9 +69,9 @@ export interface Asked {
   readonly settings: unknown;
   readonly name?: string | null | undefined;
   readonly idempotencyKey?: string | undefined;
-  /** What has to be the same where the key is; default: kind, settings and name. */
+  /** What must be equal if the key is; default: kind, settings and name. */
   readonly request?: unknown;
-  /** For whoever asks; kept with the job. */
+  /** Data for the caller, kept with the job. */
   readonly note?: unknown;
 }
 
@@ -80,7 +80,7 @@ export interface Estimate extends Pick<Prepared, 'memoryBytes'> {
   readonly command: string;
 }
 
-/** Who asks: jobs, files and runs of others are none of its. */
+/** Caller of the queue, who does not see jobs, files and runs of others. */
 export interface Asker {
   readonly name: string;
   /** Sees those of all. */
@@ -88,9 +88,9 @@ export interface Asker {
 }
 
 interface Running {
-  /** Null until it is begun. */
+  /** Null until the process starts. */
   process: JobProcess | null;
-  /** What becomes of it when it ends because it was told to. */
+  /** State of the job after it was interrupted. */
   endsAs: 'cancelled' | 'paused' | 'queued';
   isTold: boolean;
   readonly memoryBytes: number;
@@ -218,7 +218,7 @@ export class JobQueue {
     return { job: this.get(job.id) ?? job, isNew };
   }
 
-  /** What it would be, without its being asked for. @throws as create */
+  /** Estimates a job without creating it. @throws as create */
   async estimate(asker: Asker, kindId: string, settings: unknown): Promise<Estimate> {
     const { prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
     return {
@@ -277,12 +277,12 @@ export class JobQueue {
     }
   }
 
-  /** Whether settings of a job name the upload, where the job has not ended or has ended well. */
+  /** Returns true if settings of a job that has not failed name the upload. */
   isInUse(uploadId: string): boolean {
     return this.#store.isInUse(uploadId);
   }
 
-  /** As it is, also where that could not be written yet. */
+  /** Current state of a job, including changes that are not written yet. */
   get(id: string): Job | undefined {
     const written = this.#store.get(id);
     return written && this.#asItIs(written);
@@ -361,12 +361,12 @@ export class JobQueue {
     return this.get(id);
   }
 
-  /** That a caller may ask for. */
+  /** Kinds that a caller may ask for. */
   kinds({ isAdmin }: Asker): readonly JobKind[] {
     return JOB_KINDS.filter((kind) => isAdmin || kind.isForAdmin !== true);
   }
 
-  /** What the settings of a caller may name. */
+  /** Names that the settings of a caller may use. */
   catalogue(asker: Asker): {
     readonly names: Readonly<Record<'models' | 'tasks' | 'adapters' | 'runs', readonly string[]>>;
   } {
@@ -389,7 +389,7 @@ export class JobQueue {
     };
   }
 
-  /** By name: whoever made them. */
+  /** Runs that the caller may name, whoever made them. */
   #runsOf(asker: Asker): string[] {
     const [{ runs }, names] = [this.#options.allowed, this.names(asker)];
     const mayBeNamed = (name: string): boolean => {
@@ -415,8 +415,8 @@ export class JobQueue {
   }
 
   /**
-   * Whether a run is of a job of the asker, or lies in its folder, as `JOB/NAME`; who may all reads
-   * all.
+   * Returns true if a run belongs to a job of the asker, or is in its folder as `JOB/NAME`; a key
+   * with full access reads all runs.
    */
   mayRead(asker: Asker, run: string): boolean {
     return asker.isAdmin || this.#isOf(asker, run.split('/', 1)[0]!);
@@ -521,10 +521,7 @@ export class JobQueue {
     return this.get(id);
   }
 
-  /**
-   * What a queue before this one left waits at once, and is begun when the processes of then are
-   * gone.
-   */
+  /** Queues the jobs that an earlier queue left, and starts them when its processes are gone. */
   async #goOn(): Promise<void> {
     try {
       const left = this.#store.unended();
@@ -719,8 +716,8 @@ export class JobQueue {
 }
 
 /**
- * What only a queue that was there before can have left: its mark, a folder of a job, a caller's
- * file.
+ * Finds a trace that only an earlier queue can have left: its mark, a folder of a job, or a file of
+ * a caller.
  */
 function tracesIn(folder: string): string | null {
   if (existsSync(path.join(folder, MARK))) return MARK;

@@ -123,7 +123,7 @@ const uploadRow = rowOf({
   purpose: z.string(),
   bytes: z.number(),
   createdAt: z.string(),
-  /** Below the folder of files; older ones have the name alone. */
+  /** Path below the folder of files; older files have the name only. */
   file: z.string().regex(/^(?:file-[0-9a-f]+\/)?file-[0-9a-f]+\.\w+$/),
 });
 /** A file that a caller has sent. */
@@ -134,12 +134,12 @@ export interface NewJob
     Job,
     'id' | 'kind' | 'name' | 'owner' | 'settings' | 'command' | 'run' | 'memoryBytes'
   > {
-  /** Whether its names are those of all. */
+  /** Whether the job may use the names of all owners. */
   readonly isOfAdmin: boolean;
   readonly idempotencyKey: string | null;
   /** Digest of what was asked for; a key of another one is refused. */
   readonly asked: string;
-  /** What its maker wants to find beside it. */
+  /** Data of the creator of the job. */
   readonly note: unknown;
 }
 
@@ -156,7 +156,7 @@ export interface JobFilter {
   readonly owner?: string | undefined;
   readonly kind?: string | undefined;
   readonly state?: JobState | undefined;
-  /** Whether its maker put something beside it. */
+  /** Whether the job has a note. */
   readonly isNoted?: boolean;
   /** Older than this one. */
   readonly after?: string | undefined;
@@ -164,9 +164,9 @@ export interface JobFilter {
 }
 
 export interface StoreOptions {
-  /** Until it is given up that another process has the file. */
+  /** Milliseconds to wait while another process holds the file. */
   readonly busyMs?: number;
-  /** What lies beside the file and was left by jobs that it held; null: nothing. */
+  /** Name of a file or folder next to the database that its jobs left; null: none. */
   readonly traces?: string | null;
 }
 
@@ -310,7 +310,7 @@ export class JobStore {
     return this.#do(() => this.#get(id));
   }
 
-  /** What its maker put beside it; null for none. */
+  /** Note of a job; null for none. */
   note(id: string): unknown {
     return this.#do(() => {
       const found = this.#row('SELECT note FROM job WHERE id = ?', id);
@@ -444,7 +444,7 @@ export class JobStore {
     );
   }
 
-  /** Of all owners. */
+  /** Uploads of all owners. */
   uploadsOfPurpose(purpose: string): Upload[] {
     return this.#do(() =>
       this.#rows('SELECT * FROM upload WHERE purpose = ?', purpose).map((each) =>
@@ -453,7 +453,7 @@ export class JobStore {
     );
   }
 
-  /** Whether settings of a job name it that has not ended, or has ended well. */
+  /** Returns true if settings of a job that has not failed name the upload. */
   isInUse(uploadId: string): boolean {
     const sql = `SELECT 1 FROM job WHERE state NOT IN ('failed', 'cancelled') AND instr(settings, ?) > 0 LIMIT 1`;
     return this.#do(() => this.#row(sql, uploadId) !== undefined);
@@ -473,8 +473,8 @@ export class JobStore {
   }
 
   /**
-   * What is written into a file that was removed goes with this process: nothing is acknowledged
-   * then.
+   * Refuses to acknowledge anything once the file was removed: what is written into it is lost with
+   * this process.
    * @throws IsoproError WRITE_FAILED
    */
   #requireFile(): void {
@@ -531,13 +531,13 @@ export class JobStore {
   }
 }
 
-/** Null where there is none. */
+/** Device and inode of a file; null if there is none. */
 function identityOf(file: string): string | null {
   const found = statSync(file, { bigint: true, throwIfNoEntry: false });
   return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
-/** What SQLite says of the file, and what it holds that is none of ours, as an error of ours. */
+/** Turns an error of SQLite, or of a record in an unknown form, into an IsoproError. */
 function asJobsError(error: unknown, file: string): unknown {
   if (error instanceof z.ZodError)
     return new IsoproError(

@@ -11,7 +11,7 @@ import { isFile, makeFolder, unwritable } from '../files.js';
 import type { JobStore, Upload } from './store.js';
 
 const MOST_BYTES = 2 ** 30;
-/** By which a task knows what a file of rows is; any other name is a text's. */
+/** Extensions by which a task knows the format of rows; other names are text. */
 const EXTENSION = /\.(jsonl|ndjson|csv|json)$/i;
 
 export interface NewUpload {
@@ -69,7 +69,7 @@ export class Uploads {
     );
   }
 
-  /** Of all owners, of one purpose. */
+  /** Uploads of all owners with one purpose. */
   ofPurpose(purpose: string): Upload[] {
     return this.#store.uploadsOfPurpose(purpose);
   }
@@ -123,8 +123,7 @@ export class Uploads {
   }
 
   /**
-   * Undefined where there is none of this owner's, or somebody took the file away or changed its
-   * size.
+   * Upload of an owner; undefined if there is none, or if its file is missing or has another size.
    */
   get(owner: string, id: string): Upload | undefined {
     const found = this.#sent(owner, id);
@@ -141,7 +140,11 @@ export class Uploads {
     return found === undefined ? null : this.#pathOf(found);
   }
 
-  /** Whether there was one. @throws IsoproError WRITE_FAILED */
+  /**
+   * Removes an upload.
+   * @returns whether there was one
+   * @throws IsoproError WRITE_FAILED
+   */
   remove(owner: string, id: string): boolean {
     const found = this.#sent(owner, id);
     if (found === undefined) return false;

@@ -8,7 +8,7 @@ import { asFileError } from '../files.js';
 import { asImportError } from '../import-error.js';
 import type { Told } from '../operations/operation.js';
 
-/** What the queue sends, once it has written down which process this is. */
+/** Message of the queue, sent once it is on record which process this is. */
 export interface Work {
   readonly operation: string;
   readonly settings: unknown;

@@ -21,7 +21,7 @@ import { findAdapter, type FoundAdapter } from './adapters.js';
 import { kindOf, runFolders, RUNS } from './runs.js';
 
 export interface NamedAdapter extends FoundAdapter {
-  /** Of the registry, where the name is one of its; its bytes were hashed. */
+  /** Entry of the registry, if the name is one of its names; the bytes were hashed. */
   readonly published: Resolved | null;
 }
 
@@ -80,7 +80,8 @@ async function inRegistry(name: string, registry: Registry): Promise<NamedAdapte
 }
 
 /**
- * As findAdapter; besides, a name in the registry that no file and no run has.
+ * Finds an adapter as findAdapter does, or by a name in the registry that is neither a file nor a
+ * run.
  * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere, RUN_NOT_FOUND
  *   where to a folder without any; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED, ADAPTER_CORRUPT,
  *   LOG_TAMPERED
@@ -141,18 +142,18 @@ export async function requireBase(found: NamedAdapter, model: string): Promise<v
   );
 }
 
-/** What to load where nobody names a model: that of the run, or of the record. */
+/** Model to load if the user names none: that of the run, or of the registry record. */
 export const baseNameOf = ({ run, published }: NamedAdapter): string | undefined =>
   run?.manifest.start.model.name ?? published?.record.base.name;
 
-/** What the adapter was made on, where that is on record. */
+/** SHA-256 of the base that the adapter was trained on, if it is on record. */
 export const baseSha256Of = ({
   run,
   published,
 }: Pick<NamedAdapter, 'run' | 'published'>): string | undefined =>
   run?.manifest.start.model.sha256 ?? published?.record.base.sha256;
 
-/** The same, where nothing else is on record as the adapter's GGUF itself says it. */
+/** SHA-256 of the base, from the record or else from the GGUF of the adapter. */
 export async function namedBaseSha256(found: NamedAdapter): Promise<string | undefined> {
   const recorded = baseSha256Of(found);
   if (recorded !== undefined) return recorded;

@@ -9,7 +9,7 @@ import { findRun, findRunOrPath, kindOf, RUNS } from './runs.js';
 
 export interface FoundAdapter {
   readonly file: string;
-  /** Of the run that made it; null for a file or a folder. */
+  /** Run that made the adapter; null for a file or a folder. */
   readonly run: { readonly folder: string; readonly manifest: RunManifest } | null;
 }
 

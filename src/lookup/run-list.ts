@@ -27,7 +27,7 @@ export interface RunSummary {
    * manifest of this version.
    */
   readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable';
-  /** Of the last two. */
+  /** Reason of the states `damaged` and `unreadable`. */
   readonly reason?: string;
   readonly model?: string;
   readonly task?: string;
@@ -38,13 +38,15 @@ export interface RunSummary {
   readonly after?: number | null;
   readonly n?: number;
   readonly pairedP?: number | null;
-  /** What the test problems say of the mean; null until they were answered before and after. */
+  /**
+   * Finding of the test problems about the mean; null until they were answered before and after.
+   */
   readonly finding?: Finding | null;
 }
 
 /**
- * Whether a run was cut off before its log, while it waited for its witness: it has a manifest, and
- * goes on with the same command.
+ * Returns true if a run was cut off before its log, while it waited for its witness: it has a
+ * manifest and resumes with the same command.
  */
 function isNotBegun(folder: string, { manifest }: RunRecord): boolean {
   const { log, checkpoints } = runPaths(folder);

@@ -1,4 +1,4 @@
-/** What an analyzer found, as rows of tables and as what is drawn, for terminal and page alike. */
+/** Results of an analyzer as tables and plots, for the terminal and the page. */
 import type { z } from 'zod';
 import type { Estimate } from '../truth-seeking/analysis/claim.js';
 import type { Correlation } from '../truth-seeking/analysis/correlation.js';
@@ -53,7 +53,7 @@ export const signedBounds = (
   of === null || of.low === null || of.high === null
     ? '–'
     : `${signed(of.low)} to ${signed(of.high)}`;
-/** Where a side without a bound is one. */
+/** Bounds of an interval that may have no bound on a side. */
 export const openBounds = (
   of: { readonly low: number | null; readonly high: number | null } | null,
 ): string =>
@@ -68,7 +68,9 @@ const MEMBERS = ['config', 'domain', 'mode', 'systemPrompt'] as const;
 const memberText = (setup: Setup, member: (typeof MEMBERS)[number]): string =>
   member === 'config' ? scoreText(setup) : member === 'mode' ? specText(setup.mode) : setup[member];
 
-/** What tells the setups of a table apart; the score where nothing does. */
+/**
+ * Names the setups of a table by the members in which they differ, or by the score if they do not.
+ */
 function told(setups: readonly Setup[]): {
   readonly nameOf: (setup: Setup) => string;
   readonly common: string;

@@ -1,4 +1,4 @@
-/** One HTML file of what an analyzer found; it opens offline. */
+/** HTML file of the results of an analyzer, which opens offline. */
 import { thinned } from './charts.js';
 import {
   analysisFigures,

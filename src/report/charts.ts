@@ -22,10 +22,7 @@ import {
   type Panel,
 } from './svg-chart.js';
 
-/**
- * Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations
- * (evenly chosen), steps, layers.
- */
+/** Limits of a chart that can be read: tiers, iterations (chosen evenly), steps, layers. */
 const TIERS = 24;
 const ITERATIONS = 60;
 const STEPS = 400;
@@ -33,7 +30,7 @@ const LAYERS = 200;
 
 const WIDTH = 920;
 
-/** At most `limit` of the items, evenly, the first and the last among them. */
+/** Returns at most `limit` of the items, chosen evenly, including the first and the last. */
 export function thinned<T>(items: readonly T[], limit: number): readonly T[] {
   if (items.length <= limit) return items;
   return Array.from(
@@ -415,7 +412,7 @@ export function emergenceChart(run: RunRecord): Html | null {
   );
 }
 
-/** What the layer choice measured; the trained ones are filled. Null where nothing was measured. */
+/** Scores of the layer choice, with the trained layers filled. Null if nothing was measured. */
 export function layerChart({ layers }: RunRecord): Html | null {
   if (layers === null || layers.scores === null || layers.scores.length === 0) return null;
   const scores = layers.scores
@@ -452,7 +449,10 @@ export function layerChart({ layers }: RunRecord): Html | null {
 
 const TIMELINE_ROWS = ['R1', 'R2', 'R3', 'R4', 'R5', 'R6', 'R7', 'gate'];
 
-/** When rules fired, what was done, and when the gate put an earlier adapter back. */
+/**
+ * Timeline of the rules that fired, their remedies, and the times when the gate restored an earlier
+ * adapter.
+ */
 export function timelineChart(run: RunRecord): Html | null {
   const iterations = thinned(
     [

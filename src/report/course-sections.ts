@@ -1,6 +1,6 @@
 /**
- * What happened between before and after: learning, other methods, the adapter, rules and remedies.
- * Null where there is nothing to say.
+ * Sections on the course of a run: learning, other methods, the adapter, rules and remedies. Null
+ * if there is nothing to say.
  */
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
 import {
@@ -153,7 +153,7 @@ interface Event {
   readonly text: string;
 }
 
-/** What rules, remedies and the gate did, by iteration. */
+/** Events of rules, remedies and the gate, by iteration. */
 export function eventsOf(run: RunRecord): Event[] {
   const events: Event[] = [
     ...run.ruleEvaluations.flatMap(({ iteration, rules }) =>

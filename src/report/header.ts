@@ -17,7 +17,7 @@ const duration = (seconds: number): string =>
       ? `${(seconds / 60).toFixed(1)} min`
       : `${(seconds / 3600).toFixed(1)} h`;
 
-/** One tier's rate is no mean. */
+/** Caption of a mean over tiers; the rate of a single tier is not a mean. */
 const overTiers = ({ byTier }: Pick<Summary, 'byTier'>): string =>
   Object.keys(byTier).length === 1 ? '' : ', mean over tiers';
 

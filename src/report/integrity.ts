@@ -1,4 +1,4 @@
-/** What this machine can say about a run's log. */
+/** What this machine can verify about the log of a run. */
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { verifyRun } from '../log/local-trust.js';
@@ -11,7 +11,7 @@ export type Integrity =
   | { readonly outcome: 'unchecked'; readonly reason: string };
 
 /**
- * Of a run of the loop. Why nothing could be checked is a finding too: no key, no log.
+ * Checks the log of a training run. A missing key or log is a finding too.
  * @throws IsoproError ABORTED
  */
 export const checkIntegrity = (
@@ -22,7 +22,7 @@ export const checkIntegrity = (
     verifyRun(folder, { streams: RUN_STREAMS, ...options, ...namedRun(folder) }),
   );
 
-/** Of a folder with a log of whatever kind, by what verifies it. @throws IsoproError ABORTED */
+/** Checks the log of a folder with a verification of its kind. @throws IsoproError ABORTED */
 export async function checkLog(
   folder: string,
   verify: () => Promise<TruthVerification>,
@@ -38,7 +38,7 @@ export async function checkLog(
   }
 }
 
-/** One line for a badge, and whether it is good news. */
+/** Text of a badge, and its tone. */
 export function integrityLine(integrity: Integrity): {
   readonly text: string;
   readonly tone: 'good' | 'fair' | 'bad';
@@ -65,7 +65,7 @@ export function integrityLine(integrity: Integrity): {
     : { text: "log complete, signed by another's witness", tone: 'good' };
 }
 
-/** What the badge means, in sentences. */
+/** Explains the badge in sentences. */
 export function integrityText(integrity: Integrity): string[] {
   if (integrity.outcome === 'unchecked')
     return [`The log could not be checked when this page was written: ${integrity.reason}.`];

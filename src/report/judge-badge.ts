@@ -1,6 +1,6 @@
 /**
- * What the last judge of a run left in its folder. The file is not signed: whoever has the folder
- * can write one.
+ * Badge for the last judgement in the folder of a run. The file is not signed: anyone who has the
+ * folder can write one.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
@@ -15,7 +15,7 @@ const form = z.object({
   runId: z.string().nullable(),
   verdict: z.enum(['pass', 'not_verified', 'hard_fail', 'not_ended']),
   failure: z.object({ name: z.string(), detail: z.string() }).nullable(),
-  /** What was not; absent in older traces. */
+  /** Checks that were not verified; absent in older traces. */
   notVerified: z.array(z.string()).max(100).optional(),
 });
 

@@ -1,4 +1,4 @@
-/** Where a run comes from: who vouches for its log, and what determined it. */
+/** Sections on the origin of a run: who vouches for its log, and what determined it. */
 import type { RunRecord } from '../run-folder/read-run.js';
 import { html, label, type HtmlValue } from '../text/hostile-text.js';
 import { integrityText, type Integrity } from './integrity.js';

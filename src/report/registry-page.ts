@@ -29,11 +29,11 @@ import {
 import { page } from './page.js';
 import { axisStyle, BAD, FONT, INK, SERIES, svgChart } from './svg-chart.js';
 
-/** One stage of a run through everything. */
+/** A stage of a run through all steps. */
 export interface Stage {
   readonly stage: string;
   readonly seconds: number;
-  /** What came of it. */
+  /** Result of the stage. */
   readonly said: string;
 }
 

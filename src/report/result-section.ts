@@ -135,7 +135,7 @@ ${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)
 )}</tbody></table></div>`;
 }
 
-/** What it cost: the model on what it was not trained on. */
+/** Section on forgetting: the model on texts that it was not trained on. */
 const forgettingPart = (
   forgetting: Forgetting,
   restraint: Submission['restraint'],
@@ -176,7 +176,7 @@ ${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
   });
 }
 
-/** What a model must exceed to have learned anything. */
+/** Table of the trivial policies, which a model must beat to have learned anything. */
 function policyTable(
   policies: readonly (readonly [string, Summary])[],
   keys: readonly string[],

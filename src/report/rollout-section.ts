@@ -17,7 +17,7 @@ const ADMISSIONS: ReadonlyMap<string, string> = new Map([
   ['duplicate', 'not trained on: like an earlier sample'],
 ]);
 
-/** Characters of a question and of its reply in the line that opens a rollout. */
+/** Characters of a question and of its reply in the summary of a rollout. */
 const ASKED = 100;
 
 /** @param budget bytes for all of them together; the longest texts are shortened until they fit */
@@ -125,7 +125,7 @@ function rolloutItem(
 `;
 }
 
-/** Each name once, with how often it occurs. */
+/** Lists each name once, with the number of its occurrences. */
 function counted(names: readonly string[]): string {
   const times = new Map<string, number>();
   for (const each of names) times.set(each, (times.get(each) ?? 0) + 1);

@@ -15,7 +15,7 @@ export const ACCENT = 'var(--accent)';
 export const BAD = 'var(--bad)';
 export const FONT = { color: MUTED, fontSize: 12, fontFamily: 'inherit' };
 
-/** What a custom series of ECharts is drawn with. */
+/** Interface of a custom series of ECharts. */
 export interface CustomApi {
   value(dimension: number): number;
   coord(point: readonly number[]): [number, number];
@@ -40,7 +40,7 @@ export const chartLabel = (text: string, length: number): string => {
   return short in {} ? `${short}\u00a0` : short;
 };
 
-/** One drawing of a chart: its title, its place, its axes, and its series for an axis index. */
+/** A panel of a chart: its title, its place, its axes, and its series for an axis index. */
 export interface Panel {
   readonly title: object;
   readonly grid: object;

@@ -144,8 +144,8 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
 }
 
 /**
- * How often option 0 was right where it was believed so much, before the first step and after the
- * last.
+ * Calibration: how often option 0 was right, by the belief in it, before the first step and after
+ * the last.
  */
 export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
   const shown = setups

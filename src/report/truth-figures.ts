@@ -1,4 +1,4 @@
-/** What a page of a truth run shows, derived from its records. */
+/** Figures for the page of a truth run, derived from its records. */
 import { groupOf, type BeliefPath } from '../truth-seeking/beliefs/belief.js';
 import { beliefPath, type Readout } from '../truth-seeking/beliefs/readout.js';
 import { targetOf } from '../truth-seeking/problem.js';

@@ -65,7 +65,7 @@ function settingsSection({ start }: TruthRun): Section {
 export interface TruthPageOptions {
   readonly tokens?: TokenFigures | undefined;
   readonly other?: TruthRun | null;
-  /** Whose beliefs are shown, as `readerNamed` takes it. */
+  /** Reader whose beliefs are shown, as `readerNamed` takes it. */
   readonly reader?: string | undefined;
 }
 

@@ -142,7 +142,7 @@ export interface TokenFigures {
   readonly evidence: readonly TokenEvidence[];
 }
 
-/** From the least likely token that is told apart, in nats. */
+/** Log-probability in nats from which on colours no longer differ. */
 const COLDEST = -8;
 /** @param strength of the colour, in [0, 1] */
 const coloured = (text: string, side: string, strength: number, title: string): Html =>
@@ -170,7 +170,7 @@ const evidenceMap = ({ pieces }: TokenEvidence): Html => {
   )}</p><p class="note muted">Green: towards option 0; red: towards option 1. The strongest word changes the belief by ${decimal(most)}.</p>`;
 };
 
-/** Most trajectories of a page, evenly chosen, and most characters of a step. */
+/** Trajectories of a page, chosen evenly, and characters of a step, at most. */
 const TRAJECTORIES = 60;
 const CHARACTERS = 4000;
 
@@ -214,7 +214,10 @@ ${whose !== null && html`<p class="note muted">${label(whose, 120)}</p>`}
 `;
 }
 
-/** Those with figures of single tokens first; the others evenly over all. */
+/**
+ * Section of the trajectories: first those with figures of single tokens, then others, chosen
+ * evenly.
+ */
 export function trajectorySection(
   run: TruthRun,
   setups: readonly ShownSetup[],

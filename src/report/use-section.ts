@@ -1,6 +1,6 @@
 /**
- * How to use the adapter of a run, in commands that can be copied. Names are relative to the run
- * folder: the page names no other place.
+ * Section on how to use the adapter of a run, as commands to copy. Paths are relative to the run
+ * folder, so the page reveals no other path.
  */
 import {
   adaptedName,
@@ -20,8 +20,8 @@ import { trainedBehind } from '../run-folder/training-prompt.js';
 const MODEL_FILE = 'MODEL.gguf';
 
 /**
- * As the package takes it; a path, which holds where the run was started, gives way to the
- * stand-in.
+ * Model name as the package takes it. A path is only valid where the run was started, so the
+ * placeholder replaces it.
  */
 const modelName = (name: string): string =>
   name === EMBEDDED_MODEL || Object.hasOwn(MODEL_ALIASES, name) || /^(hf|https?):/.test(name)

@@ -2,10 +2,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 
-/**
- * Between two signs of life of a stream in which nothing happens: whoever stands between closes a
- * silent one.
- */
+/** Milliseconds between two comments on an idle stream; proxies close a silent one. */
 const ALIVE_MS = 15_000;
 
 /** Aborted when whoever asked has gone, or had gone before. */
@@ -16,7 +13,7 @@ export function goneWith({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-/** With a comment now and then where nothing happens. */
+/** Adds a comment to the texts whenever nothing happens for a while. */
 async function* alive(
   texts: AsyncGenerator<string, void, undefined>,
 ): AsyncGenerator<string, void, undefined> {

@@ -1,7 +1,4 @@
-/**
- * Why a request is refused or ends, in one place: the status and the body that OpenAI's clients
- * read.
- */
+/** Failures of requests: the status and the body that OpenAI's clients read. */
 import type { FastifyError } from 'fastify';
 import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
@@ -17,8 +14,8 @@ export type FailureType =
   | 'server_error';
 
 /**
- * What a client tells failures apart by: those of the library in small letters, those of names that
- * a request may not give, and these.
+ * Codes by which a client distinguishes failures: those of the library in lower case, those of
+ * names that a request may not use, and these.
  */
 export type FailureCode =
   | Lowercase<ErrorCode>
@@ -123,7 +120,7 @@ const STATUS: Partial<Record<ErrorCode, readonly [status: number, code?: Failure
   OBJECT_DISPOSED: [503, 'shutting_down'],
 };
 
-/** As OpenAI writes codes. */
+/** Code in lower case, as OpenAI writes codes. */
 export const smallLetters = (code: ErrorCode): Lowercase<ErrorCode> =>
   code.toLowerCase() as Lowercase<ErrorCode>;
 
@@ -135,7 +132,7 @@ function ofLibrary(error: IsoproError): RequestFailure | null {
   return new RequestFailure(status, error.message, code, { retryAfter });
 }
 
-/** Of a name that a caller gave, in an answer. */
+/** Characters of a caller's name in an answer. */
 const LONGEST_NAME = 100;
 const named = (key: PropertyKey): string => String(key).slice(0, LONGEST_NAME);
 
@@ -163,7 +160,7 @@ const memberOf = (path: readonly PropertyKey[]): string =>
     .map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${named(key)}`))
     .join('');
 
-/** What a schema finds wrong with a request; of several things the first. */
+/** Failure for the first issue that a schema finds in a request. */
 export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFailure {
   const issue = plainIssue(issues[0]!);
   const { path, message } = issue;
@@ -182,7 +179,7 @@ export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFail
   return invalid(place, `${place === '' ? 'the body' : place}: ${message}`);
 }
 
-/** What a failure is to the client; null where it is a defect of ours, whose words stay here. */
+/** Failure that an error is to the client; null for a defect, whose message is not sent. */
 export function failureOf(error: unknown): RequestFailure | null {
   if (error instanceof RequestFailure) return error;
   if (error instanceof NotAllowed) return forbidden(error.message, error.code, error.param);
@@ -200,8 +197,8 @@ const NO_JSON = [
 ] as const;
 
 /**
- * What fastify refuses by itself: its code in words that need not know it, and what to do where its
- * own do not say that.
+ * Refusals of fastify: the code to send and, if its own message does not say what to do, the
+ * message.
  */
 const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large'],

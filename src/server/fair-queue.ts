@@ -16,8 +16,8 @@ interface Waiting {
 /** A place among those who run. */
 export interface Turn {
   /**
-   * How many replies of the same key run before it: where the model has not room for all, those of
-   * lower ranks of every key run first.
+   * Number of replies of the same key that run before this one: if the model lacks room for all,
+   * replies of lower rank run first.
    */
   readonly rank: number;
   /** Gives the place back, once. */
@@ -29,7 +29,7 @@ export interface QueueLimits {
   readonly running: number;
   /** Replies that may wait. */
   readonly waiting: number;
-  /** Whether places are kept for those who do not ask now. */
+  /** Whether places are kept for keys that do not ask now. */
   readonly isShared?: boolean;
 }
 
@@ -43,7 +43,7 @@ const full = (waiting: number): RequestFailure =>
 
 export class FairQueue {
   readonly #limits: QueueLimits;
-  /** Whose turn it is next comes first; each has at least one that waits. */
+  /** Waiting replies by key, the next key first; each has at least one. */
   readonly #turns = new Map<string, Waiting[]>();
   /** Ranks of the replies that run, by whose they are. */
   readonly #places = new Map<string, Set<number>>();
@@ -64,7 +64,7 @@ export class FairQueue {
     return this.#waiting;
   }
 
-  /** Whether waiting ones are admitted. */
+  /** Whether waiting replies are admitted. */
   get open(): boolean {
     return this.#open;
   }
@@ -74,7 +74,7 @@ export class FairQueue {
     if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  /** Nobody is admitted until it is opened again; who runs goes on. */
+  /** Stops admission until the queue is reopened; running replies continue. */
   close(): void {
     this.#open = false;
   }

@@ -8,7 +8,7 @@ import { invalid, RequestFailure } from './failures.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** In the parser's words, which say where; fastify keeps them to itself. */
+/** Reason why a text is not JSON, in the words of the parser, which fastify does not pass on. */
 function whyNot(text: string): string {
   try {
     JSON.parse(text);

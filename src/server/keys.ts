@@ -1,4 +1,4 @@
-/** Who may do what: keys, of which only hashes are kept, and the scopes of each. */
+/** Keys, of which only hashes are kept, and the scopes of each. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -12,15 +12,15 @@ export const SCOPES = ['read', 'infer', 'train', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 export interface Caller {
-  /** Of the key; requests are served in turn by it. */
+  /** Name of the key; requests are scheduled by it. */
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
 }
 
-/** As a file of keys has it: a list of these. */
+/** Entry of the list in a file of keys. */
 const hashedKey = z.strictObject({
   name: z.string().min(1).max(100),
-  /** Of the key, in hexadecimal. */
+  /** SHA-256 of the key, in hexadecimal. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   scopes: z.array(z.enum(SCOPES)).min(1),
 });

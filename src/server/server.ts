@@ -1,4 +1,4 @@
-/** One process that other programs talk to: a model of a host behind HTTP. */
+/** A process that other programs talk to: a model of a host over HTTP. */
 import { maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import rateLimit from '@fastify/rate-limit';
@@ -33,13 +33,13 @@ export interface ServerLimits {
   /** Replies that wait. */
   readonly waiting: number;
   readonly connections: number;
-  /** Of a key, in a minute. */
+  /** Requests of a key per minute. */
   readonly requestsPerMinute: number;
-  /** From a request's beginning to its answer's end. */
+  /** Seconds from the beginning of a request to the end of its answer. */
   readonly requestSeconds: number;
-  /** Until a request has to be here as a whole. */
+  /** Seconds in which a request must arrive completely. */
   readonly arrivalSeconds: number;
-  /** That running replies have when the server is told to end. */
+  /** Seconds that running replies have when the server is told to end. */
   readonly drainSeconds: number;
 }
 
@@ -59,29 +59,29 @@ export interface ServerOptions extends Omit<Names, 'secure'> {
   readonly port: number;
   /** A file, an alias or a URI. */
   readonly model: string;
-  /** That the bare model answers to. */
+  /** Name of the bare model. */
   readonly name: string;
   readonly adapters: readonly { readonly name: string; readonly file: string }[];
-  /** Where requests may load adapters from. */
+  /** Folder from which requests may load adapters. */
   readonly adapterFolder?: string | undefined;
-  /** Whose names are served too. */
+  /** Registry whose names are served too. */
   readonly registry?: Registry | undefined;
   /** Runs, trainings and evaluations as jobs; undefined: none. */
   readonly jobs?: JobOptions | undefined;
   /** Folder whose runs the page shows. */
   readonly runs?: string | undefined;
   readonly keys: readonly HashedKey[];
-  /** With them it speaks HTTPS, and nothing else. */
+  /** Certificate and key; with them the server speaks HTTPS only. */
   readonly tls?: TlsFiles | undefined;
   readonly load: HostLoadOptions;
   readonly limits: Partial<ServerLimits>;
-  /** Told what failed by a defect. */
+  /** Receives errors that are defects. */
   readonly report: (error: unknown) => void;
 }
 
 /**
- * That an answer has to leave when everything else has ended: whoever does not read holds nothing
- * up.
+ * Milliseconds for an answer to be read when everything else has ended, so that an idle reader does
+ * not delay the end.
  */
 const LAST_WORDS_MS = 5000;
 
@@ -93,7 +93,7 @@ declare module 'fastify' {
 }
 
 const NOBODY: Caller = { name: 'nobody', scopes: new Set() };
-/** Names of headers, which an allowed page's request is going to have. */
+/** Names of headers that a request of an allowed page may have. */
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?: *, *[\w!#$%&'*+.^`|~-]+)*$/;
 
 interface ServerParts {
@@ -119,7 +119,7 @@ export class Server {
     this.#parts = parts;
   }
 
-  /** What is loaded, and how many replies run or wait. */
+  /** Loaded bytes, and the numbers of running and waiting replies. */
   usage(): ReturnType<ModelHost['usage']> {
     return this.#parts.host.usage();
   }
@@ -200,7 +200,7 @@ class Endings {
     for (const ending of this.#all) ending.abort(reason);
   }
 
-  /** When none runs, or the time is over. */
+  /** Resolves when no request runs, or when the time is over. */
   async settled(seconds: number): Promise<void> {
     if (this.#all.size === 0) return;
     let timer: NodeJS.Timeout | undefined;
@@ -448,11 +448,11 @@ interface Guards {
   readonly turns: Turnstile;
   readonly limits: ServerLimits;
   readonly metrics: ServerMetrics;
-  /** Among keys; else whoever asks without one is one and the same. */
+  /** Whether keys share the model; else all callers without a key count as one. */
   readonly isShared: boolean;
 }
 
-/** Whether somebody without a key may ask. */
+/** Returns true if a caller without a key may ask. */
 const isOpenToAll = ({ host, keys }: ServerOptions): boolean =>
   isLoopback(host) && keys.every(({ scopes }) => scopes.includes('admin'));
 
@@ -467,7 +467,7 @@ function guard(
   const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);
-  /** Of all routes. */
+  /** Methods of all routes. */
   const methods = new Set<string>();
   app.addHook('onRoute', ({ method }) => {
     for (const each of [method].flat()) methods.add(each);

@@ -57,7 +57,7 @@ export class UnreadStream {
     this.#moved(this, by);
   }
 
-  /** Of a stream that nobody reads any more; harmless when repeated. */
+  /** Closes a stream that no one reads any more; harmless when repeated. */
   close(): void {
     this.move(-this.#held);
     this.#isDropped = true;

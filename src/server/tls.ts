@@ -10,7 +10,7 @@ export interface TlsFiles {
   readonly key: string;
 }
 
-/** What stands in them. */
+/** Contents of the files. */
 export interface TlsPair {
   readonly cert: string;
   readonly key: string;

@@ -1,4 +1,4 @@
-/** Why replies did not pass, in words and in a table of the terminal. */
+/** Reasons why replies did not pass, as sentences and as a table for a terminal. */
 import { MORE_ROOM } from '../engine/context-overflow.js';
 import type {
   Failure,
@@ -10,7 +10,7 @@ import { SHOWING, type Unshown } from '../example-hint.js';
 import { label } from './hostile-text.js';
 import { filled, labelWithin, length, wrapped, type TerminalStyle } from './terminal-style.js';
 
-/** What each category says. */
+/** Meaning of each category. */
 export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
   format: 'no answer could be read',
   truncated: 'cut off at the token limit',
@@ -21,7 +21,7 @@ export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
 };
 
 const SHOWN = 8;
-/** Of each method or condition that stands among others. */
+/** Rows for each of several methods or conditions. */
 export const SHOWN_OF_EACH = 3;
 const WHY = 36;
 
@@ -42,7 +42,7 @@ export function commonestFailure({
     : { kind: most[0], count: most[1], why: rows.find(({ kind }) => kind === most[0])!.why };
 }
 
-/** What a verifier says; where that is no more than the category, what the category is. */
+/** Reason that a verifier gives; if that only repeats the category, the meaning of the category. */
 export const reasonShown = ({ kind, why }: Pick<Failure, 'kind' | 'why'>): string =>
   why === '' || why === kind ? FAILURE_NOTES[kind] : why;
 
@@ -146,8 +146,8 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
 };
 
 /**
- * In parentheses: passes that training did not take, the commonest reason first; empty where there
- * are none.
+ * Lists in parentheses the passes that training did not take, the most common reason first; empty
+ * if there are none.
  */
 export function leftOut(refused: Readonly<Record<string, number>>): string {
   const parts = Object.entries(refused).sort(([, a], [, b]) => b - a);
@@ -157,8 +157,8 @@ export function leftOut(refused: Readonly<Record<string, number>>): string {
 }
 
 /**
- * Why a run found nothing to train on, and what to change: by what the replies fail of, or by what
- * became of those that passed.
+ * Explains why a run found nothing to train on, and what to change: by the failures, or by what
+ * happened to the replies that passed.
  * @param refused passes that training did not take, by what became of them
  */
 export function nothingAccepted(

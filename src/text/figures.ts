@@ -1,4 +1,4 @@
-/** How figures are written, in the terminal and on the page. */
+/** Figures as text, for the terminal and the page. */
 import type { Submission } from '../run-folder/course-records.js';
 import {
   FORGETTING_SET,
@@ -42,8 +42,7 @@ const partOf = (count: number, all: number): string =>
   count < all ? `${count} of ${all}` : String(count);
 
 /**
- * In sentences, nats a token with 95 % intervals; of how many of the texts, where it is not all of
- * them.
+ * Sentences in nats a token with 95 % intervals, and with the number of texts if not all were used.
  */
 export function forgettingSentences({ english, lost, divergence }: Forgetting): string[] {
   return [
@@ -60,7 +59,7 @@ export function forgettingSentences({ english, lost, divergence }: Forgetting): 
   ];
 }
 
-/** Of a limit to what may be forgotten: nothing where the whole adapter kept to it. */
+/** Sentences on a limit to forgetting; none if the whole adapter kept to it. */
 export function restraintSentences(restraint: Submission['restraint'] | null): string[] {
   if (restraint == null || restraint.strength === 1) return [];
   const { limit, strength, tried } = restraint;
@@ -75,7 +74,7 @@ export function restraintSentences(restraint: Submission['restraint'] | null): s
   ];
 }
 
-/** Where not all texts were measured on: that a larger measure is to be had. */
+/** Note that a larger measure is available, if not all texts were used. */
 export function forgettingNotes({ lost, divergence }: Forgetting): string[] {
   const { paragraphs, prompts } = FORGETTING_SET;
   if (lost.texts >= paragraphs && (divergence?.texts ?? 0) >= prompts) return [];

@@ -245,12 +245,13 @@ function emphasised(lines: readonly string[], { color }: TerminalStyle): string[
 }
 
 /**
- * What the columns of a comparison are. Means weigh tiers alike; the test is over single problems.
+ * Explains the columns of a comparison. Means weigh tiers equally; the test is over single
+ * problems.
  */
 export const FIGURES_NOTE =
   '95 % intervals; p: exact paired tests, McNemar for a tier (not adjusted)';
 
-/** What stands at the end of a run: before and after, then the trivial policies. */
+/** Table at the end of a run: before and after, then the trivial policies. */
 export function resultTable(
   result: {
     readonly before: Summary;

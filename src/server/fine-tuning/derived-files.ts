@@ -11,7 +11,7 @@ const DERIVED = 'derived';
 /** A template may say the same of each row; it does not make much of little. */
 const LARGER = 4;
 
-/** Of one request. */
+/** Derived files of one request. */
 export class DerivedFiles {
   readonly #queue: JobQueue;
   readonly #asker: Asker;
@@ -68,7 +68,7 @@ function removeUnused(queue: JobQueue, owner: string, id: string): void {
 }
 
 /**
- * Of all owners.
+ * Removes derived files of all owners that no job uses.
  * @param ended the job whose files they are; else those of all, when a queue is opened: none is
  *   being made for a request then
  */
@@ -78,7 +78,7 @@ export function removeUnusedFiles(queue: JobQueue, ended?: string): void {
     if (ended === undefined || settings?.includes(id) === true) removeUnused(queue, owner, id);
 }
 
-/** With a file, what was made of it. @returns whether there was such a file */
+/** Removes a file and the files made of it. @returns whether there was such a file */
 export function removeWithDerived({ uploads }: JobQueue, owner: string, id: string): boolean {
   if (!uploads.remove(owner, id)) return false;
   for (const made of uploads.list(owner))

@@ -60,7 +60,7 @@ interface Form {
 }
 
 /**
- * What a form sends, read as it comes, to its end also where something of it is refused: whoever
+ * Reads a form as it arrives. It is read to its end even if a part is refused, since a client that
  * still sends does not read the answer.
  * @throws RequestFailure 400, 413
  */

@@ -10,8 +10,8 @@ import type { ServedModels } from '../openai/models.js';
 import { readNote } from './note.js';
 
 /**
- * Of a run that had no rollout to train on, whose adapter changes nothing and is no model; null: it
- * was trained.
+ * Error of a run that had no rollout to train on, whose adapter is not a model; null if it was
+ * trained.
  */
 function nothingTrained({ result }: Job): IsoproError | null {
   const { accepted, failures } = (result ?? {}) as {
@@ -34,7 +34,7 @@ export class FineTunedModels {
   readonly #models: ServedModels;
   readonly #queue: JobQueue;
   readonly #report: (error: unknown) => void;
-  /** By the job's id: done, or why it cannot be. */
+  /** Outcome by the id of the job: served, or the error. */
   readonly #outcomes = new Map<string, 'served' | IsoproError>();
   readonly #loading = new Set<string>();
 
@@ -50,12 +50,12 @@ export class FineTunedModels {
     return `ft:${this.#models.base}:${owner.replace(/[^\w.-]/g, '-')}:${suffix ?? ''}:${id.slice('job-'.length, 'job-'.length + 8)}`;
   }
 
-  /** Null while an ended job's adapter is being loaded. */
+  /** Outcome of an ended job; null while its adapter is being loaded. */
   outcomeOf({ id }: Job): 'served' | IsoproError | null {
     return this.#outcomes.get(id) ?? null;
   }
 
-  /** Those of jobs that had ended before. */
+  /** Serves the adapters of jobs that ended earlier. */
   async serveAll(): Promise<void> {
     for (let after: string | undefined, hasMore = true; hasMore; ) {
       const read = this.#queue.list({ isNoted: true, state: 'succeeded', limit: 100, after });

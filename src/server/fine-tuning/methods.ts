@@ -1,6 +1,6 @@
 /**
- * What a fine-tuning job comes to: the kind and the settings of a job, and the hyperparameters that
- * `auto` stands for.
+ * Translation of a fine-tuning job into the kind and settings of a job, with the hyperparameters
+ * that `auto` stands for.
  */
 import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import type { Asker, JobQueue } from '../../jobs/queue.js';
@@ -19,7 +19,7 @@ import type { RowForm } from './row-forms.js';
 export interface Asked {
   readonly kind: 'train' | 'run';
   readonly settings: object;
-  /** With a number for each `auto`. */
+  /** The method with a number for each `auto`. */
   readonly method: Method;
   readonly hyperparameters: Readonly<Record<string, unknown>>;
   /** A file's id, or a task. */

@@ -8,7 +8,7 @@ import { allFigures, figuresOf, resultsId, type Figures } from './results.js';
 const seconds = (iso: string): number => Math.floor(Date.parse(iso) / 1000);
 const hexOf = ({ id }: Pick<Job, 'id'>): string => id.slice('job-'.length);
 export const fineTuningId = (job: Pick<Job, 'id'>): string => `ftjob-${hexOf(job)}`;
-/** Of the job behind it. */
+/** Id of the job behind a fine-tuning id. */
 export const jobIdOf = (id: string): string => `job-${id.replace(/^ftjob-/, '')}`;
 
 /** A job has succeeded once its adapter answers. */
@@ -21,9 +21,7 @@ function endOf(job: Job, models: FineTunedModels): Pick<Job, 'state' | 'error'> 
     : { state: 'failed', error: outcome.toJSON() };
 }
 
-/**
- * Of a run as it counted them; of a training those of the file, as often as it was gone through.
- */
+/** Tokens trained on: as a run counted them; for a training, those of the file times its passes. */
 function trainedTokens({ result }: Job, epochs: unknown): number | null {
   const { tokens, steps, stepsTaken } = (result ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof tokens === 'object' && tokens !== null)
@@ -135,7 +133,7 @@ export function fineTuningEvent(
   } as { id: string };
 }
 
-/** Those whose adapter answers: the one that is kept. */
+/** Checkpoints of a job whose adapter is served: the one that is kept. */
 export function checkpointsOf(
   job: Job,
   queue: JobQueue,

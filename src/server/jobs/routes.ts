@@ -31,7 +31,7 @@ export function jobOf(queue: JobQueue, { caller }: FastifyRequest, id: string): 
   return job;
 }
 
-/** What is wrong with a setting, with the member that it begins with as param. */
+/** Adds the name of the wrong setting to the failure, as param. */
 async function naming<T>(asked: Promise<T>): Promise<T> {
   try {
     return await asked;
@@ -86,7 +86,7 @@ const eventsQuery = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
 });
 
-/** Where a job names no model it is the one that is served, whatever the command takes then. */
+/** Sets the served model as the default of a job that names none. */
 function withModel({ properties, ...schema }: JsonForm, served: string): JsonForm {
   const of = properties?.model;
   if (of === undefined) return { ...schema, properties };

@@ -91,7 +91,7 @@ async function choiceOf(
   };
 }
 
-/** Names model, template and adapter: what a reply depends on beside the request. */
+/** Names model, template and adapter, on which a reply depends in addition to the request. */
 export const fingerprintOf = ({ model, adapter }: Served): string =>
   `iso-${model.rendererId.slice(0, 8)}-${adapter?.id.slice(0, 12) ?? 'base'}`;
 
@@ -127,7 +127,7 @@ interface Delta {
   readonly tool_calls?: readonly object[];
 }
 
-/** One choice of a stream: what of its tokens is text, and what becomes a call. */
+/** A choice of a stream: separates the text of its tokens from calls. */
 class ChoiceStream {
   readonly #reader: CallReader | null;
   #calls = 0;

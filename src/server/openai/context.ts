@@ -1,4 +1,4 @@
-/** What the routes of a server share. */
+/** Parts that the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { IsoproError } from '../../errors.js';
@@ -27,10 +27,10 @@ export interface ServerContext {
   /** Ends with the client's connection, with the time that a request has, or with the server. */
   signalOf(request: FastifyRequest): AbortSignal;
   callerOf(request: FastifyRequest): Caller;
-  /** Names the draws of a request that has no seed, so that no two are the same. */
+  /** Names the draws of a request without a seed, so that no two are equal. */
   nextDraw(): string;
   report(error: unknown): void;
-  /** Nobody is admitted any more; who runs is waited for, or ended. */
+  /** Stops admission; running replies are waited for, or ended. */
   pause(mode: 'abort' | 'wait'): Promise<void>;
 }
 
@@ -55,7 +55,7 @@ type AskedPrompt = [
   options?: PromptOptions,
 ];
 
-/** Characters whose tokens take long enough to be made in turn, as a reply is. */
+/** Characters from which on tokenizing waits for its turn, as a reply does. */
 const MANY = 2 ** 14;
 
 /** @throws as HostedModel.promptIdsAside and FairQueue.enter */
@@ -87,8 +87,8 @@ function requireRoom(
 }
 
 /**
- * What draws begin with.
- * @param param the member that is told of where there is something wrong with it
+ * Token ids of a prompt.
+ * @param param member that a failure names
  * @throws as tokenized; RequestFailure context_length_exceeded before more is made of megabytes
  */
 export const promptIdsOf = (
@@ -164,8 +164,8 @@ export function askingOf(
 }
 
 /**
- * Names of the draws of one prompt: with a seed those of the first choice, the second and so on;
- * without one, those of nobody else.
+ * Names of the draws of one prompt: with a seed, the numbers of the choices; without one, names
+ * that no other request has.
  */
 export function drawIds(
   context: ServerContext,

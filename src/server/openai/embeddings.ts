@@ -6,7 +6,7 @@ import { openModel, type ServerContext } from './context.js';
 import type { Asking } from './replying.js';
 import type { EmbeddingBody } from './requests.js';
 
-/** As OpenAI's clients ask for it: the numbers as f32, the least byte first. */
+/** Encodes numbers as OpenAI's clients request them: f32 in little-endian order. */
 function base64Of(row: Float32Array): string {
   const bytes = Buffer.alloc(4 * row.length);
   for (const [i, value] of row.entries()) bytes.writeFloatLE(value, 4 * i);

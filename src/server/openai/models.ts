@@ -1,4 +1,4 @@
-/** What a request names as its model: the base, or the base with an adapter. */
+/** Models that a request may name: the base, or the base with an adapter. */
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { IsoproError } from '../../errors.js';
@@ -9,8 +9,8 @@ import type { LoraBody } from './requests.js';
 import { unixSeconds } from './shapes.js';
 
 /**
- * What answers under a name, held until whoever asked has the reply:
- * `using served = await models.open(name, key)`.
+ * A model that is held until the caller has its reply: `using served = await models.open(name,
+ * key)`.
  */
 export interface Served extends Disposable {
   readonly model: HostedModel;
@@ -19,9 +19,7 @@ export interface Served extends Disposable {
 
 /** Names that are moved from outside, such as those of a registry. */
 export interface NameService {
-  /**
-   * What can be asked for, and the SHA-256 of the adapter that it stands for; null: the base alone.
-   */
+  /** Names and the SHA-256 of the adapter that each points to; null: the base alone. */
   names(): readonly { readonly name: string; readonly adapterId: string | null }[];
   /** @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH */
   resolve(
@@ -67,7 +65,10 @@ const modelEntry = (
 });
 type ModelEntry = ReturnType<typeof modelEntry>;
 
-/** What a file's name may be read as something else by: a scheme, a home folder, a program. */
+/**
+ * Matches names that may be read as something other than a file: a scheme, a home folder, a
+ * program.
+ */
 const NOT_A_FILE = /^[a-z][\w+.-]+:|^~/i;
 
 export class ServedModels {

@@ -15,12 +15,12 @@ export interface Asking {
   readonly queue: FairQueue;
   readonly unread: Unread;
   readonly turns: Turnstile;
-  /** For answers that are long. */
+  /** Slices for long answers. */
   readonly slices: Slices;
   readonly metrics: ServerMetrics;
-  /** Whose turns these are. */
+  /** Name of the key, by which turns are taken. */
   readonly whose: string;
-  /** Whose kept prefixes are its own. */
+  /** Partition of the prefix cache. */
   readonly cachePartition: string;
   readonly signal: AbortSignal;
 }
@@ -124,8 +124,8 @@ async function* one(
 }
 
 /**
- * All replies as they come, those of different draws among each other. A failure of one ends all.
- * @param withTokens whether each token is told, or the ends only
+ * Yields tokens and replies of all draws as they arrive. If one fails, all end.
+ * @param withTokens whether each token is yielded, or only the replies
  */
 export async function* streamReplies(
   served: Served,
@@ -157,7 +157,7 @@ export async function* streamReplies(
   }
 }
 
-/** In the order of the draws. */
+/** Replies in the order of the draws. */
 export async function allReplies(
   served: Served,
   draws: readonly Draw[],

@@ -47,7 +47,7 @@ function messagesOf(input: ResponseBody['input'], instructions: string | undefin
 
 type Format = NonNullable<ResponseBody['text']>['format'];
 
-/** As a chat has it. */
+/** Format in the form of a chat. */
 function formatOf(format: Format): ResponseFormatBody | undefined {
   if (format === undefined || format.type === 'text') return format;
   return format.type === 'json_object'
@@ -199,7 +199,7 @@ function responseOf(
   };
 }
 
-/** What a reply says and calls. */
+/** Messages and calls of a reply. */
 async function outputOf(
   served: Served,
   { tools }: ConversationPlan,
@@ -257,7 +257,7 @@ export async function* streamResponse(
 
   const reader = new CallReader();
   let said: { readonly id: string; text: string; logprobs: TokenLogprob[] } | undefined;
-  /** Of the message that is being written. */
+  /** Place of the message that is being written. */
   const place = (): object => ({
     item_id: said!.id,
     output_index: output.length,

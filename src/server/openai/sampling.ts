@@ -1,4 +1,4 @@
-/** How a body asks for its replies to be drawn, as a host's request has it. */
+/** Sampling options of a body, in the form of a host's request. */
 import { grammarOfJsonSchema } from '../../engine/json-schema.js';
 import { given } from '../../given.js';
 import { asMeant } from '../../host/structured-reply.js';
@@ -6,7 +6,7 @@ import { invalid, unsupported } from '../failures.js';
 import type { Draw } from './replying.js';
 import type { ResponseFormatBody, SamplingBody } from './requests.js';
 
-/** As many as there are. */
+/** Window of the repetition penalty: all tokens. */
 const ALL_TOKENS = 1_000_000;
 
 /**
@@ -52,10 +52,7 @@ export function drawSettings(
 
 const ANY_OBJECT = { type: 'object', additionalProperties: true };
 
-/**
- * Once for all draws: what a reply has to be a document of; undefined: text.
- * @throws RequestFailure; IsoproError GRAMMAR_INVALID
- */
+/** Grammar of all draws; undefined for text. @throws RequestFailure; IsoproError GRAMMAR_INVALID */
 export function grammarOf(format: ResponseFormatBody | undefined): string | undefined {
   if (format === undefined || format.type === 'text') return undefined;
   if (format.type === 'json_object')

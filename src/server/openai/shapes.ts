@@ -89,7 +89,7 @@ export const tokenLogprob = (
 
 export type SampledChance = TokenChance & Pick<TokenEvent, 'topLogprobs'>;
 
-/** Each token of a reply with the likeliest ones at its place, where they were asked for. */
+/** Tokens of a reply, each with the likeliest tokens at its place if they were requested. */
 export const sampledChances = ({ tokenIds, logprobs, topLogprobs }: HostReply): SampledChance[] =>
   Array.from(tokenIds, (tokenId, i) => ({
     tokenId,
@@ -105,7 +105,7 @@ export const tokenLogprobs = (
 ): Promise<TokenLogprob[]> =>
   slices.map(sampledChances(reply), (chance) => tokenLogprob(model, chance, name));
 
-/** Those of the tokens that a text is made of, which the reply begins with. */
+/** Log-probabilities of the tokens at the beginning of the reply that make up the text. */
 export function textLogprobs(
   slices: Slices,
   model: HostedModel,

@@ -11,14 +11,14 @@ import { invalid } from '../failures.js';
 import type { ToolBody, ToolChoiceBody } from './requests.js';
 
 const [BEGIN, END] = CALL_TAGS;
-/** Of one reply. */
+/** Calls of one reply, at most. */
 const MOST_CALLS = 16;
 
 export interface ToolPlan {
   /** Goes before the conversation; the model is not told in any other way. */
   readonly instructions: string;
   readonly grammar: string;
-  /** Where calls begin: what ends a text ends none of them. */
+  /** Beginning of calls: a stop text does not end them. */
   readonly stopBefore: string;
 }
 
@@ -169,8 +169,8 @@ export class CallReader {
   }
 
   /**
-   * What is left of a reply that was cut off: text, or the call in which it was, of whose arguments
-   * there is what was written.
+   * Remainder of a reply that was cut off: text, or the unfinished call with the arguments that
+   * were written.
    */
   rest(): { text: string; calls: ToolCall[] } {
     const held = this.#held;
@@ -215,7 +215,7 @@ function wholeCall(held: string): ToolCall | null {
   }
 }
 
-/** As its grammar has written it: the last brace is the call's. */
+/** Parses a call that its grammar has written: the last brace is that of the call. */
 function callOf(json: string): ToolCall {
   const [, name = '', written = ''] = BEGUN.exec(json) ?? [];
   const given = written.trimEnd().slice(0, -1);

@@ -37,7 +37,7 @@ type Events<Result> = AsyncGenerator<PromotionEvent, Result, undefined>;
 
 export interface Promoting {
   readonly registry: Registry;
-  /** That is served: its name and its file. */
+  /** The served model: its name and its file. */
   readonly model: { readonly name: string; readonly path: string };
   readonly queue: JobQueue | undefined;
   readonly asker: Asker;
@@ -87,7 +87,7 @@ function eventsOf({
   return [{ type: 'gate', gate, attempt, alpha, incumbent }];
 }
 
-/** With the one model and the tasks of the package, in this process. */
+/** Promotes in this process, with the served model and the tasks of the package. */
 function here(settings: Settings, { registry, model, signal }: Promoting): Events<Promotion> {
   const allowed = {
     model: model.name,
@@ -111,7 +111,7 @@ function here(settings: Settings, { registry, model, signal }: Promoting): Event
   return heard.until(work as Promise<Promotion>); // it is not asked to begin a gate alone
 }
 
-/** Null: it has failed, and said so. */
+/** Promotes by a job. Returns null if it failed and the failure was reported. */
 async function* byJob(
   settings: Settings,
   { asker, signal }: Promoting,

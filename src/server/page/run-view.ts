@@ -19,7 +19,7 @@ import type { RunSummary } from '../../lookup/run-list.js';
 import { wilsonInterval, type Summary } from '../../statistics/index.js';
 import type { PairedTest, Rate, RunDetail, RunLine, TierRate } from './shapes.js';
 
-/** Beyond these a chart of the page shows no more. */
+/** Limits of the charts and lists of the page. */
 const STEPS = 2000;
 const EVENTS = 1000;
 const SHORT = 80;

@@ -1,7 +1,4 @@
-/**
- * What the page is told: the bodies of the routes under /api that read. Fractions lie in [0,1],
- * times are ISO 8601.
- */
+/** Bodies of the read routes under /api. Fractions are in [0, 1], times are ISO 8601. */
 
 export type { Job as JobRecord, JobEvent as JobRecordEvent } from '../../jobs/job.js';
 
@@ -18,11 +15,11 @@ export interface Rate extends Interval {
   readonly n: number;
 }
 
-/** What a paired test says of the mean. */
+/** Finding of a paired test about the mean. */
 export type Finding = 'better' | 'worse' | 'chance';
 
 export interface RunLine {
-  /** Of its folder, below the runs folder. */
+  /** Name of the folder, below the runs folder. */
   readonly name: string;
   readonly runId: string;
   /** The last three of a job that will not go on by itself. */
@@ -165,7 +162,7 @@ export interface RolloutLine {
 
 export interface RolloutPage {
   readonly data: readonly RolloutLine[];
-  /** That the filters leave. */
+  /** Number of rollouts that match the filters. */
   readonly total: number;
   readonly tiers: readonly string[];
   readonly iterations: readonly number[];
@@ -183,7 +180,7 @@ export interface RolloutDetail extends RolloutLine {
   readonly results: { readonly found: string; readonly expected: string } | null;
   /** Replies that did not end the episode, and what the model was told after each. */
   readonly turns: readonly { readonly text: string; readonly said: string }[];
-  /** Every rollout of the same problem, this one too. */
+  /** All rollouts of the same problem, including this one. */
   readonly siblings: readonly Pick<RolloutLine, 'id' | 'iteration' | 'sample' | 'verdict'>[];
   readonly promptIds: readonly number[];
   readonly tokenIds: readonly number[];
@@ -238,10 +235,10 @@ export interface AliasLine {
   readonly name: string;
   readonly current: string | null;
   readonly movedAt: string;
-  /** What moved it there. */
+  /** Cause of the move. */
   readonly by: string;
   readonly reason: string;
-  /** What a rollback would put back; undefined where there is nothing. */
+  /** Version that a rollback would restore; undefined if there is none. */
   readonly before?: string | null;
   readonly probation: {
     readonly share: number;
@@ -309,9 +306,9 @@ export interface Status {
   readonly waiting: number;
 }
 
-/** What a promotion tells while it goes on; the last one is `moved`, `kept` or `failed`. */
+/** Events of a promotion; the last one is `moved`, `kept` or `failed`. */
 export type PromotionEvent =
-  /** It is measured by that job, which continues when nobody listens. */
+  /** Id of the job that measures it, which continues if no one listens. */
   | { readonly type: 'job'; readonly id: string }
   | ({ readonly type: 'gate' } & Pick<GateLine, 'gate' | 'attempt' | 'alpha' | 'incumbent'>)
   | { readonly type: 'progress'; readonly done: number; readonly total: number }
@@ -347,18 +344,18 @@ export interface TruthShown {
     readonly interval: Interval | null;
     readonly n: number;
     /**
-     * Of a slope: without the noise of measurement; null of other scores, and where every belief
-     * was measured once.
+     * Slope without measurement noise; null for other scores, and if every belief was measured
+     * once.
      */
     readonly withoutNoise: {
       readonly value: number | null;
       readonly interval: { readonly low: number | null; readonly high: number | null } | null;
       readonly n: number;
     } | null;
-    /** Whose beliefs, where they are not the policy's own, or not alone. */
+    /** Reader of the beliefs, unless they are the policy's own. */
     readonly reader: string | null;
   }[];
-  /** Whose beliefs those of the trajectories are; null where nobody read any. */
+  /** Reader of the beliefs of the trajectories; null if no beliefs were read. */
   readonly whose: string | null;
   readonly trajectories: readonly {
     readonly id: string;
