@@ -1,13 +1,12 @@
 /**
- * One job in a process of its own (worker.ts), which is given an operation and its settings over a
- * channel, tells over it what goes on, and answers over it.
+ * One job in its own process (worker.ts). The process receives an operation and its settings over a
+ * channel, and reports progress and its result over it.
  *
- * Why a process: a job that needs more memory than there is, or that ends by a defect, ends alone,
- * and the server answers on; the thread that answers requests computes nothing; and whatever ended
- * it, a job that is killed continues as its command does.
+ * Why a process: a job that runs out of memory or crashes ends alone, and the server continues. The
+ * thread that answers requests computes nothing. A job that was killed resumes as its command does.
  *
- * Why a channel: a process whose queue is gone hears it at once and ends, so that a queue that
- * starts again finds no writer at work on a run.
+ * Why a channel: a process whose queue is gone notices it at once and ends, so a queue that starts
+ * again finds no writer on a run.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

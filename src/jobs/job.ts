@@ -42,7 +42,7 @@ export interface Job {
   readonly run: string | null;
   /** Bytes that are reserved for the job before it starts. */
   readonly memoryBytes: number;
-  /** Times that it was begun. */
+  /** Number of times that the job was started. */
   readonly attempts: number;
   /** ISO 8601, UTC. */
   readonly createdAt: string;

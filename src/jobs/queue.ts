@@ -1,7 +1,7 @@
 /**
- * Jobs in the order in which they were asked for, a few at a time, each in a process of its own.
- * The order and what became of each lie on the disk: a queue that is killed goes on where it was
- * when it is opened again, and a job that was running is begun again as its command goes on.
+ * Queue of jobs in the order of their requests, a few at a time, each in a process of its own. The
+ * order and the results are on disk: a queue that was killed continues when it is opened again, and
+ * a job that was running resumes as its command does.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
@@ -141,7 +141,7 @@ export class JobQueue {
   }
 
   /**
-   * Opens the queue of a runs folder, and goes on with what it holds.
+   * Opens the queue of a runs folder, and continues its jobs.
    * @throws IsoproError JOBS_UNREADABLE where its file is damaged, JOBS_BUSY where another server
    *   has it, WRITE_FAILED
    */
@@ -311,8 +311,8 @@ export class JobQueue {
   }
 
   /**
-   * Events from the one after `after` on, until the job has ended, the queue is closed, or nobody
-   * wants more.
+   * Yields events from the one after `after`, until the job has ended, the queue is closed, or the
+   * signal is aborted.
    */
   async *follow(
     id: string,
@@ -333,14 +333,14 @@ export class JobQueue {
     }
   }
 
-  /** Ends it; harmless for one that has ended. @returns undefined where there is none */
+  /** Cancels a job; harmless for one that has ended. @returns undefined if there is no such job */
   cancel(id: string): Job | undefined {
     return this.#end(id, 'cancelled');
   }
 
   /**
-   * A running one is ended so that it can go on.
-   * @throws IsoproError INVALID_ARGUMENT for one that has ended
+   * Ends a running job so that it can resume.
+   * @throws IsoproError INVALID_ARGUMENT for a job that has ended
    */
   pause(id: string): Job | undefined {
     this.#requireGoing(id, 'paused');
@@ -435,8 +435,7 @@ export class JobQueue {
   }
 
   /**
-   * Jobs that run are ended so that they go on when the queue is opened again; harmless when
-   * repeated.
+   * Ends running jobs so that they continue when the queue is opened again; harmless when repeated.
    */
   close(): Promise<void> {
     this.#closed ??= (async () => {
@@ -625,7 +624,7 @@ export class JobQueue {
     { id, owner, kind: kindId, settings, attempts, startedAt }: Job,
     running: Running,
   ): Promise<Outcome> {
-    // Names are looked up anew: what is allowed may have changed since, and files may be gone.
+    // Names are resolved again: permissions may have changed, and files may be gone.
     const asker = { name: owner, isAdmin: this.#store.isOfAdmin(id) };
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
     try {

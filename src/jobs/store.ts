@@ -171,8 +171,8 @@ export interface StoreOptions {
 }
 
 /**
- * Lies next to the file from before its first job or upload is acknowledged, so that an empty one
- * is known to have lost them.
+ * File next to the database, written before the first job or upload is acknowledged. It shows that
+ * an empty database has lost them.
  */
 export const MARK = 'jobs.acknowledged';
 

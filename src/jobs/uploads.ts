@@ -46,7 +46,7 @@ export class Uploads {
   }
 
   /**
-   * A file that is made of another one of the same owner.
+   * Adds a file that is derived from another one of the same owner.
    * @param most bytes that it may have, where there is room
    * @param write makes the file of a name, of so many bytes at most
    * @throws IsoproError WRITE_FAILED, also where an owner would have too much; as `write`
@@ -99,7 +99,7 @@ export class Uploads {
   ): Promise<Upload> {
     const extension = EXTENSION.exec(filename)?.[0].toLowerCase() ?? '.txt';
     const id = `file-${randomBytes(12).toString('hex')}`;
-    // a folder of its own: what jobs keep beside their data goes with it
+    // a folder of its own, so that files that jobs keep next to their data are removed with it
     const name = `${id}/${id}${extension}`;
     const file = path.join(this.#folder, name);
     makeFolder(path.dirname(file), 0o700);

@@ -21,7 +21,7 @@ export type Answer =
 
 const PROGRESS_MS = 1000;
 
-/** Whoever starts the job again needs its files, and what was kept is complete at any moment. */
+/** The files are complete at any moment, and a restarted job needs them. */
 const end = (): boolean => process.kill(process.pid, 'SIGKILL');
 
 /** Whom a message does not reach is gone. */

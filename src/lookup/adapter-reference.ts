@@ -25,7 +25,7 @@ export interface NamedAdapter extends FoundAdapter {
   readonly published: Resolved | null;
 }
 
-/** A model as it answers, whoever holds it. */
+/** A model that answers, in this process or elsewhere. */
 interface Answering {
   hash(): Promise<string>;
   readonly rendererId: string;
@@ -157,7 +157,7 @@ export const baseSha256Of = ({
 export async function namedBaseSha256(found: NamedAdapter): Promise<string | undefined> {
   const recorded = baseSha256Of(found);
   if (recorded !== undefined) return recorded;
-  // whoever loads it says what is wrong with it
+  // loading it reports what is wrong with it
   const inspection = await inspectModel(found.file).catch(() => null);
   return inspection?.metadata['isopro.base_model.sha256'];
 }

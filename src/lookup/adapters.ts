@@ -24,7 +24,7 @@ export function findAdapter(target: string, parent = RUNS): FoundAdapter {
   const kind = kindOf(target);
   if (kind === 'folder') return isRunFolder(target) ? submittedBy(target) : inFolder(target);
   if (kind === 'other') return { file: target, run: null };
-  // What looks like a path, and is neither there nor a run's name, is refused by whoever opens it.
+  // A missing path that is not the name of a run is refused when it is opened.
   if (/[./\\]/.test(target)) {
     const found = findRunOrPath(target, parent);
     return found === target ? { file: target, run: null } : submittedBy(found);

@@ -1,4 +1,4 @@
-/** Runs on this machine: in a list, and one beside another. */
+/** Runs on this machine: their list, and comparisons of two. */
 import { existsSync, readdirSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
 import { isSameTask, startDifferences } from '../run-folder/manifest.js';

@@ -20,7 +20,7 @@ export function kindOf(place: string): 'none' | 'folder' | 'other' {
   }
 }
 
-/** Folders in a folder; what a symbolic link leads to is none of them. */
+/** Folders in a folder, without symbolic links. */
 const foldersIn = (parent: string): string[] => {
   try {
     return readdirSync(parent, { withFileTypes: true })

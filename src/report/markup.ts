@@ -1,4 +1,4 @@
-/** The small parts that sections of a report are made of. */
+/** Building blocks of the sections of a report. */
 import type { PairedCounts } from '../run-folder/comparison.js';
 import { pValue } from '../text/figures.js';
 import type { TierInfo } from '../run-folder/read-run.js';

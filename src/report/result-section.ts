@@ -111,7 +111,7 @@ ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys, run.tiers)}$
   );
 }
 
-/** Format and skill apart: rates beside accuracy, by tier. */
+/** Table that separates format and skill: rates next to the accuracy, by tier. */
 function rateTable(
   rates: readonly TestRate[],
   keys: readonly string[],

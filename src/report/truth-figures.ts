@@ -11,7 +11,7 @@ import { setupText } from './setup-text.js';
 export interface ShownPath {
   readonly record: TrajectoryRecord;
   readonly path: BeliefPath;
-  /** 1 where option 0 is right, null where nobody knows. */
+  /** 1 if option 0 is right, null if the answer is unknown. */
   readonly target: 0 | 1 | null;
 }
 

@@ -91,7 +91,7 @@ export function truthReportHtml(
 
 export interface TruthReportOptions {
   readonly file: string;
-  /** Folder of a run that this one stands beside. */
+  /** Folder of a run to compare with. */
   readonly against?: string;
   readonly tokens?: TokenFigures;
   readonly reader?: string | undefined;

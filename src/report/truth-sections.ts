@@ -85,7 +85,7 @@ products of different measurements only.`
 }
 
 /**
- * A strategy with the options that tell it from others; what an analysis has made of its figures
+ * Name of a strategy with the options that distinguish it; what an analysis has made of its figures
  * follows in brackets.
  */
 function shortStrategy(config: string): string {

@@ -53,7 +53,7 @@ export function reportHtml(run: RunRecord, integrity: Integrity): string {
 }
 
 /**
- * Writes the report of a run that has ended, or of what is there of one that has not.
+ * Writes the report of a run, finished or not.
  * @param options.file default: report.html in the folder
  * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, WRITE_FAILED, ABORTED
  */

@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify';
 /** Milliseconds between two comments on an idle stream; proxies close a silent one. */
 const ALIVE_MS = 15_000;
 
-/** Aborted when whoever asked has gone, or had gone before. */
+/** Signal that is aborted when the client has closed the connection, or had closed it before. */
 export function goneWith({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
   if (raw.closed || raw.destroyed) gone.abort();

@@ -137,9 +137,9 @@ const LONGEST_NAME = 100;
 const named = (key: PropertyKey): string => String(key).slice(0, LONGEST_NAME);
 
 /**
- * Makes something of a member of a request: what the library refuses of it is told by that member's
- * name.
- * @throws RequestFailure; whatever else the call throws
+ * Calls a function for a member of a request, and adds the name of the member to what the library
+ * refuses.
+ * @throws RequestFailure; other errors of the call
  */
 export async function ofMember<Made>(
   param: string,

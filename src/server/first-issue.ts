@@ -206,7 +206,7 @@ function prepareMembers(schema: Schema, place: string): void {
 
 /**
  * Returns a reader that parses values and reports the first issue that zod would find.
- * @param place of the schema, for whoever has to give a list in it its bound
+ * @param place of the schema, for the error about a missing bound
  * @throws Error where a list or a record of it has no bound, or one whose members would be read
  *   before it
  */

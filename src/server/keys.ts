@@ -30,7 +30,7 @@ const SHORTEST = 16;
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 
 /**
- * @param from what gave the key, for whoever has to correct it
+ * @param from source of the key, for the error
  * @throws IsoproError INVALID_ARGUMENT
  */
 export function hashKey(
@@ -81,7 +81,7 @@ export class Keys {
 
   /**
    * @param authorization the header of that name
-   * @param isKeyed whether nobody is admitted without a key
+   * @param isKeyed whether a key is required
    * @throws RequestFailure 401 where the key is missing or unknown, 403 where it may not
    */
   admit(authorization: string | undefined, scope: Scope, isKeyed = false): Caller {

@@ -150,7 +150,7 @@ export class Server {
 /** The requests that run, each of which can be ended. */
 class Endings {
   readonly #all = new Set<AbortController>();
-  /** Requests whose answers have not left, by whose they are. */
+  /** Number of requests with an unsent answer, by key. */
   readonly #open = new Map<string, number>();
   #settled: (() => void) | undefined;
 
@@ -178,7 +178,7 @@ class Endings {
     let lost: NodeJS.Timeout | undefined;
     const timer = setTimeout(() => {
       ending.abort(ENDINGS.time);
-      // nobody reads the answer
+      // no one reads the answer
       lost = setTimeout(() => reply.raw.destroy(), LAST_WORDS_MS).unref();
     }, seconds * 1000).unref();
     reply.raw.once('close', () => {
@@ -456,7 +456,7 @@ interface Guards {
 const isOpenToAll = ({ host, keys }: ServerOptions): boolean =>
   isLoopback(host) && keys.every(({ scopes }) => scopes.includes('admin'));
 
-/** Whoever is refused here has reached nothing else. */
+/** Adds the checks that run before anything else of a request. */
 function guard(
   app: FastifyInstance,
   options: ServerOptions,
@@ -479,7 +479,7 @@ function guard(
       .header('x-content-type-options', 'nosniff')
       .header('content-security-policy', "default-src 'none'");
     const { host, origin, authorization } = request.headers;
-    // Of several Node shows the first, and who stands between might go by the last.
+    // Node shows the first of several Hosts, and a proxy in between might use the last.
     if (request.raw.headersDistinct.host?.length !== 1)
       throw forbidden('a request must have exactly one Host header', 'host_not_allowed');
     requireNamed(host, origin, names);

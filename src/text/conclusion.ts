@@ -7,7 +7,7 @@ import { label } from './hostile-text.js';
 
 const NO_RESULT = 'No result';
 
-/** The program without a model that solves most of the test problems; null where there is none. */
+/** The program without a model that solves the most test problems; null if there is none. */
 export function bestPolicy({
   policies,
 }: Pick<RunRecord, 'policies'>): readonly [name: string, Summary] | null {

@@ -169,7 +169,7 @@ export function nothingAccepted(
   const [mostly] = Object.entries(refused).sort(([, a], [, b]) => b - a);
   if (mostly !== undefined)
     return (
-      `${failures.passed} of ${failures.replies} replies passed, but none was accepted: ` +
+      `${failures.passed} of ${failures.replies} replies passed, but no reply was accepted: ` +
       `${REFUSED[mostly[0]] ?? `${mostly[0]}. Change what the run accepts (--accept)`}.`
     );
   const cause = commonestFailure(failures);

@@ -93,7 +93,7 @@ export const forgettingText = (
   ...forgettingNotes(forgetting),
 ];
 
-/** Rows beside accuracy. */
+/** Titles of the rates next to the accuracy. */
 export const RATE_TITLES: Readonly<Record<TestRate['name'], string>> = {
   format: 'well-formed',
   lenient: 'solved, leniently',
@@ -118,6 +118,6 @@ export const MEASURE_NOTES: Readonly<Record<MeasureName, string>> = {
     'log score: −ln of the probability of what came about, lower is better; valid forecasts only',
 };
 
-/** Rows or columns beside the mean: one tier's is the mean. */
+/** Tiers with a row or column next to the mean: none if there is one tier. */
 export const severalOf = (keys: readonly string[]): readonly string[] =>
   keys.length === 1 ? [] : keys;

@@ -1,4 +1,4 @@
-/** Text from a log is a stranger's: a model wrote it, or a task, or whoever made the folder. */
+/** Untrusted text: a model, a task, or the creator of a folder wrote what is in a log. */
 import { visible } from '../visible-text.js';
 
 /** Text on one line, of at most `length` characters. */

@@ -197,7 +197,7 @@ export function measureTable(before: Summary, after: Summary, style: TerminalSty
   );
 }
 
-/** Per cent solved by each policy, by tier; tiers that do not fit beside each other come below. */
+/** Table of the per cent solved by each policy, by tier; tiers that do not fit are placed below. */
 export function policyTable(
   policies: Readonly<Record<string, Summary>>,
   tiers: readonly string[],

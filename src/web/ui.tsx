@@ -1,4 +1,4 @@
-/** The small parts that pages are made of. */
+/** Building blocks of the pages. */
 import type { ComponentChildren, FunctionComponent, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { ApiError, type Finding, type Rate, type Tone } from './api.ts';

@@ -267,7 +267,7 @@ describe('where nothing was accepted', () => {
   test('passes that were not taken are told by what became of them', () => {
     const failures = tallied(reply('x', PASS), reply('y', TRUNCATED, null, 'length'));
     expect(nothingAccepted(failures, { contradictory: 1 }, asked)).toMatch(
-      /1 of 2 replies passed, but none was accepted: their reasoning/,
+      /1 of 2 replies passed, but no reply was accepted: their reasoning/,
     );
     expect(nothingAccepted(failures, { uninformative: 1 }, asked)).toMatch(/harder tiers/);
   });

@@ -1,7 +1,7 @@
 /**
- * Files that are made of a caller's file for a job: rows in another form, a schema, a grader. They
- * are the caller's as what it sent is: in its list, in its room. They go when their job was
- * refused, failed or was cancelled, and with the file that they were made of.
+ * Files that are derived from a caller's file for a job: rows in another form, a schema, a grader.
+ * They belong to the caller, and count in its list and its quota. They are removed when their job
+ * was refused, failed or was cancelled, and with the file that they were derived from.
  */
 import type { Asker, JobQueue } from '../../jobs/queue.js';
 import type { RowForm } from './row-forms.js';

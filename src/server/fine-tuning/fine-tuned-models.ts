@@ -65,7 +65,7 @@ export class FineTunedModels {
     }
   }
 
-  /** Harmless for a job that is none of these. */
+  /** Serves the adapter of an ended fine-tuning job; harmless for other jobs. */
   async serve(id: string): Promise<void> {
     // it may end while those that had ended before are loaded
     if (this.#outcomes.has(id) || this.#loading.has(id)) return;

@@ -225,7 +225,7 @@ async function gradedBy(
     return rows(`json:${await derived.json('schema.json', grader.schema)}`, { kind: 'messages' });
   if (grader.type === 'score_model') {
     queue.names(asker).model(grader.model, `${GRADER}.model`);
-    // before the grader is kept: a row that it cannot be asked of is told of first
+    // before the grader is saved, so that an unusable row is reported first
     const task = await derived.check(trainingFile, { kind: 'scored', grader });
     return graded(`model:${await derived.json('grader.json', grader)}`, task);
   }

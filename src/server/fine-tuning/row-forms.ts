@@ -16,7 +16,7 @@ export type RowForm =
   | { readonly kind: 'pair' }
   /** The messages alone. */
   | { readonly kind: 'messages' }
-  /** The messages, and an answer made of a template. */
+  /** The messages, and an answer from a template. */
   | { readonly kind: 'answered'; readonly reference: string }
   /** A row as it is, since any member may be one that the grader names. */
   | { readonly kind: 'scored'; readonly grader: ScoreModel };

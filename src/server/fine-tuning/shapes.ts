@@ -92,7 +92,7 @@ const metricsMessage = ({ step, ...figures }: Figures): string =>
 export const SHOWN_EVENTS = ['state', 'iteration', 'rule', 'step', 'notice'] as const;
 
 const PREFIX = 'ftevent-';
-/** The number of the event that an id names; undefined where it is none. */
+/** Number of the event with an id; undefined for another id. */
 export const eventNumber = (id: string): number | undefined => {
   const [, number] = new RegExp(`^${PREFIX}[0-9a-f]+-(\\d+)$`).exec(id) ?? [];
   return number === undefined ? undefined : Number(number);

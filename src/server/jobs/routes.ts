@@ -188,8 +188,8 @@ export function addJobRoutes(
 }
 
 /**
- * The endpoints of isopro, where a simulation was answered at once and under one of four names: a
- * job of the kind of that name, where there is one.
+ * Endpoints of isopro, where a simulation was answered at once under one of four names: each
+ * creates a job of the kind with that name.
  */
 export function addSimulationRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();

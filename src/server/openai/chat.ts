@@ -53,8 +53,8 @@ const callShape = ({ name, arguments: given }: ToolCall) => ({
 });
 
 /**
- * vLLM's clients that ask for token ids count on a log-probability of each; OpenAI tells those of
- * the content.
+ * Whether log-probabilities are those of all tokens: vLLM's clients that ask for token ids rely on
+ * it; OpenAI reports those of the content.
  */
 const ofAllTokens = (body: ChatBody): boolean =>
   body.return_token_ids === true || body.return_tokens_as_token_ids === true;

@@ -162,8 +162,8 @@ interface TextToken {
 type AskedLogprobs = Pick<CompletionBody, 'logprobs' | 'return_tokens_as_token_ids'>;
 
 /**
- * The likeliest tokens and the one that is there, by their names; of two with the same text the
- * likelier.
+ * Log-probabilities of the likeliest tokens and of the actual one, by name; of two tokens with the
+ * same name the likelier.
  */
 function byName(
   model: HostedModel,

@@ -37,7 +37,7 @@ export interface ServerContext {
 interface NamesModel {
   readonly model?: string | undefined;
   readonly lora?: readonly LoraBody[] | undefined;
-  /** Whoever has the same one gets the same version of a name that stands for two. */
+  /** Requests with the same user get the same version of a name that points to two. */
   readonly user?: string | undefined;
 }
 

@@ -28,7 +28,7 @@ export interface NameService {
   ): Promise<{ readonly adapter: HostedAdapter | null; release(): void }>;
 }
 
-/** An adapter under a name; when the name is taken from it, it goes with the last who holds it. */
+/** A named adapter. When the name is taken from it, its last holder releases it. */
 class NamedAdapter {
   #holders = 1;
 
@@ -82,7 +82,7 @@ export class ServedModels {
   /**
    * @param base the name that the bare model answers to
    * @param folder where requests may load adapters from; undefined: from nowhere
-   * @param service names beside those of this server
+   * @param service further names
    */
   constructor(
     model: HostedModel,
@@ -187,7 +187,7 @@ export class ServedModels {
     await before?.release();
   }
 
-  /** Replies that run with it end as they would have. @throws RequestFailure 404 */
+  /** Unloads an adapter; running replies finish with it. @throws RequestFailure 404 */
   async unload(name: string): Promise<void> {
     const found = this.#adapters.get(name);
     if (found === undefined) throw notFound(name);

@@ -46,9 +46,9 @@ interface Drawing {
 const weightOf = ({ topLogprobs }: TokenEvent): number => 1 + (topLogprobs?.length ?? 0);
 
 /**
- * A stream that is computed however slowly it is read: whoever does not read keeps no place from
- * others.
- * @param computed told when it has ended
+ * Computes a stream at full speed, however slowly it is read, so that a slow reader does not keep a
+ * place from others.
+ * @param computed called when the computation has ended
  */
 async function* ahead(
   source: TokenStream,
@@ -86,7 +86,7 @@ async function* ahead(
         waiting.move(-weightOf(token));
         yield { index, token };
       }
-      // also of a reply that was whole: what was dropped of it is not told
+      // also for a complete reply, because a part of it was dropped
       if (ended && isDropped) throw ENDINGS.unread;
       if (ended) return await reply;
       await new Promise<void>((resolve) => {

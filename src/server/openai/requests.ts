@@ -93,7 +93,7 @@ const samplingFields = {
       .record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), singleOrZero.min(-100).max(100))
       .check(mostMembers(MOST_BIASES)),
   ),
-  /** 64 bits; a negative one stands for the same bits. */
+  /** 64 bits; a negative number denotes the same bits. */
   seed: maybe(
     z.union(
       [
@@ -211,7 +211,7 @@ export const toolChoice = z.union([
 ]);
 export type ToolChoiceBody = z.output<typeof toolChoice>;
 
-/** OpenAI's, and llama-server's with the schema beside the type. */
+/** OpenAI's form, and llama-server's with the schema next to the type. */
 export const responseFormat = z.discriminatedUnion('type', [
   members({ type: z.literal('text') }),
   members({ type: z.literal('json_object'), schema: maybe(jsonSchema) }),
@@ -266,7 +266,7 @@ export const completionBody = members({
   ]),
   ...completionStreamFields,
   ...samplingFields,
-  /** 0 beside `echo`: the prompt is scored, and nothing is added. */
+  /** 0 together with `echo`: the prompt is scored, and nothing is added. */
   max_tokens: maybe(z.int().min(0).max(INT32_MAX)),
   ...tokenFields,
   ...accountFields,
@@ -407,7 +407,7 @@ export const responseBody = members({
       ),
     }),
   ),
-  /** Reasoning is accepted here and has no effect. */
+  /** Reasoning may be included, but there is none. */
   include: maybe(
     z.array(z.enum(['message.output_text.logprobs', 'reasoning.encrypted_content'])).max(16),
   ),

@@ -155,7 +155,7 @@ const withLogprobs = ({ include = [] }: ResponseBody): boolean =>
 const statusOf = ({ finish }: HostReply): 'completed' | 'incomplete' =>
   finish === 'stop' ? 'completed' : 'incomplete';
 
-/** The whole, as it stands at a moment: without a reply it is in progress. */
+/** The whole response at a moment; without a reply it is in progress. */
 function responseOf(
   id: string,
   created: number,

@@ -10,7 +10,7 @@ import type { ResponseFormatBody, SamplingBody } from './requests.js';
 const ALL_TOKENS = 1_000_000;
 
 /**
- * @param topLogprobs how many of the likeliest tokens are told beside each
+ * @param topLogprobs number of the likeliest tokens to report with each token
  * @throws RequestFailure
  */
 export function drawSettings(

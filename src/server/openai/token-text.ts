@@ -1,7 +1,4 @@
-/**
- * Tokens as what they are, bytes: their names, where they begin in a text, and which of them a text
- * is made of.
- */
+/** Tokens as bytes: their names, where they begin in a text, and which of them make up a text. */
 import type { HostedModel } from '../../host/hosted-model.js';
 
 /** A token alone: its bytes, and the text that they are; null: they are a part of a character. */
@@ -93,8 +90,8 @@ export class TokenOffsets {
 }
 
 /**
- * Which tokens of a reply a text is made of, as both become known: the text is the reply's
- * beginning.
+ * Finds the tokens of a reply that make up a text, while both grow: the text is the beginning of
+ * the reply.
  */
 export class TokensOfText<Token extends { readonly tokenId: number }> {
   readonly #model: HostedModel;
@@ -114,7 +111,7 @@ export class TokensOfText<Token extends { readonly tokenId: number }> {
     }).length;
   }
 
-  /** The tokens that have begun by what the text has grown by. */
+  /** Tokens that begin within the text after it has grown. */
   tell(text: string): Token[] {
     this.#told += text.length;
     const told: Token[] = [];

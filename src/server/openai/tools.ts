@@ -1,6 +1,6 @@
 /**
- * Tools: how the model is told of them, what it may write, and how calls are read out of that. A
- * grammar keeps calls to the tools and to the schemas of their parameters.
+ * Tools: instructions for the model, the grammar of its calls, and a reader of calls. The grammar
+ * restricts calls to the tools and to the schemas of their parameters.
  */
 import { SchemaGrammar } from '../../engine/json-schema.js';
 import { CALL_TAGS, compactJson, type ToolCall } from '../../engine/tool-calls.js';
@@ -15,7 +15,7 @@ const [BEGIN, END] = CALL_TAGS;
 const MOST_CALLS = 16;
 
 export interface ToolPlan {
-  /** Goes before the conversation; the model is not told in any other way. */
+  /** Text before the conversation; the model learns of the tools from it alone. */
   readonly instructions: string;
   readonly grammar: string;
   /** Beginning of calls: a stop text does not end them. */
@@ -64,8 +64,8 @@ function textRules(): string {
 }
 
 /**
- * The rule of a tool's calls. What no grammar keeps of a tool that is not strict, the model is told
- * and may break.
+ * Rule of a tool's calls. Parts of a schema that a grammar cannot express are in the instructions
+ * only, and the model may break them if the tool is not strict.
  * @param at the tool's place in the request
  */
 function callRule(grammar: SchemaGrammar, tool: ToolBody, at: number): string {

@@ -44,7 +44,7 @@ export interface Promoting {
   readonly signal: AbortSignal;
 }
 
-/** Values that a callback gives while work goes on. */
+/** Collects the values of a callback, and yields them while work runs. */
 class Heard<T> {
   readonly #values: T[] = [];
   #wake = (): void => {};

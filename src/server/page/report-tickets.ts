@@ -1,6 +1,6 @@
 /**
- * Addresses of reports for a frame, which can send no key: each a random one, for some minutes. The
- * report is a document of its own without an origin: whatever it holds reaches neither the page
+ * Addresses of reports for a frame, which cannot send a key: each is random and valid for some
+ * minutes. The report is a document without an origin, so its content reaches neither the page
  * around it nor its key.
  */
 import { randomBytes } from 'node:crypto';

@@ -22,7 +22,7 @@ export interface RunLine {
   /** Name of the folder, below the runs folder. */
   readonly name: string;
   readonly runId: string;
-  /** The last three of a job that will not go on by itself. */
+  /** State of the run; the last three are those of a job that does not continue by itself. */
   readonly state: RunDetail['state'] | 'unreadable' | 'cancelled' | 'failed' | 'paused';
   readonly reason: string | null;
   readonly model: string | null;
@@ -178,7 +178,7 @@ export interface RolloutDetail extends RolloutLine {
   readonly reason: string | null;
   readonly score: number | null;
   readonly results: { readonly found: string; readonly expected: string } | null;
-  /** Replies that did not end the episode, and what the model was told after each. */
+  /** Replies that did not end the episode, and the answer of the environment to each. */
   readonly turns: readonly { readonly text: string; readonly said: string }[];
   /** All rollouts of the same problem, including this one. */
   readonly siblings: readonly Pick<RolloutLine, 'id' | 'iteration' | 'sample' | 'verdict'>[];
