@@ -46,7 +46,7 @@ test('a sentence is broken where its wide characters reach the width', () => {
 });
 
 test('a table of failures with wide replies keeps to the width', () => {
-  const example = { text: '回答'.repeat(50), tier: 'a' };
+  const example = { problemId: 'p', text: '回答'.repeat(50), tier: 'a' };
   const row = { kind: 'wrong', count: 3, why: '答えが違います', example } as const;
   const other = { ...row, count: 1, why: 'not a number' };
   const text = failureTable({ replies: 4, passed: 0, rows: [row, other] }, 'rollouts', {

@@ -288,6 +288,58 @@ const Adapter: FunctionComponent<{
   </article>
 );
 
+const Gates: FunctionComponent<{ gates: AdaptersAnswer['gates']; named: Named }> = ({
+  gates,
+  named,
+}) => (
+  <Panel
+    title="Gates"
+    note="Every gate that was started spends part of the allowed error probability, whatever its result."
+  >
+    <List
+      caption="gates"
+      class="list"
+      rows={[...gates].reverse()}
+      by="gate"
+      columns={[
+        ['Gate', ({ gate }) => gate],
+        ['Name', ({ name }) => name],
+        ['Challenger', ({ challenger }) => named(challenger)],
+        ['Against', ({ incumbent }) => named(incumbent)],
+        ['Attempt', ({ attempt }) => whole(attempt)],
+        ['Alpha', ({ alpha }) => alpha.toPrecision(3)],
+        [
+          'Decision',
+          ({ decision }) => (
+            <Badge tone={DECISIONS[decision ?? ''] ?? 'plain'}>{decision ?? 'open'}</Badge>
+          ),
+        ],
+      ]}
+    />
+  </Panel>
+);
+
+const Moves: FunctionComponent<{ moves: AdaptersAnswer['moves']; named: Named }> = ({
+  moves,
+  named,
+}) => (
+  <Panel title="Moves">
+    <List
+      caption="moves of names, newest first"
+      class="list"
+      rows={moves.slice(0, 100)}
+      columns={[
+        ['When', ({ at }) => when(at)],
+        ['Name', ({ name }) => name],
+        ['From', ({ from }) => named(from)],
+        ['To', ({ to }) => named(to)],
+        ['By', ({ by }) => by],
+        ['Reason', ({ reason }) => reason],
+      ]}
+    />
+  </Panel>
+);
+
 const Adapters: FunctionComponent<{ answer: AdaptersAnswer; reload: () => void }> = ({
   answer,
   reload,
@@ -359,50 +411,8 @@ const Adapters: FunctionComponent<{ answer: AdaptersAnswer; reload: () => void }
           </div>
         )}
       </Panel>
-      {answer.gates.length > 0 && (
-        <Panel
-          title="Gates"
-          note="Every gate that was started spends part of the allowed error probability, whatever its result."
-        >
-          <List
-            caption="gates"
-            class="list"
-            rows={[...answer.gates].reverse()}
-            by="gate"
-            columns={[
-              ['Gate', ({ gate }) => gate],
-              ['Name', ({ name }) => name],
-              ['Challenger', ({ challenger }) => named(challenger)],
-              ['Against', ({ incumbent }) => named(incumbent)],
-              ['Attempt', ({ attempt }) => whole(attempt)],
-              ['Alpha', ({ alpha }) => alpha.toPrecision(3)],
-              [
-                'Decision',
-                ({ decision }) => (
-                  <Badge tone={DECISIONS[decision ?? ''] ?? 'plain'}>{decision ?? 'open'}</Badge>
-                ),
-              ],
-            ]}
-          />
-        </Panel>
-      )}
-      {answer.moves.length > 0 && (
-        <Panel title="Moves">
-          <List
-            caption="moves of names, newest first"
-            class="list"
-            rows={answer.moves.slice(0, 100)}
-            columns={[
-              ['When', ({ at }) => when(at)],
-              ['Name', ({ name }) => name],
-              ['From', ({ from }) => named(from)],
-              ['To', ({ to }) => named(to)],
-              ['By', ({ by }) => by],
-              ['Reason', ({ reason }) => reason],
-            ]}
-          />
-        </Panel>
-      )}
+      {answer.gates.length > 0 && <Gates gates={answer.gates} named={named} />}
+      {answer.moves.length > 0 && <Moves moves={answer.moves} named={named} />}
       <p class="note">
         Try one in the <a href={href(['play'])}>playground</a>.
       </p>

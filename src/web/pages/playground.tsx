@@ -135,6 +135,52 @@ interface Turn {
   readonly answers: Readonly<Record<string, Answer>>;
 }
 
+const TurnShown: FunctionComponent<{ turn: Turn; number: number; busy: boolean }> = ({
+  turn,
+  number,
+  busy,
+}) => (
+  <section class="turn" aria-label={`turn ${number}`}>
+    <pre class="user">{turn.user}</pre>
+    <div class="two">
+      {Object.entries(turn.answers).map(([side, answer]) => (
+        <Reply key={side} model={side} answer={answer} busy={busy && answer.seconds === null} />
+      ))}
+    </div>
+  </section>
+);
+
+/** Fields of the sampling options. */
+const Options: FunctionComponent<{ asked: Asked; onChange: (asked: Asked) => void }> = ({
+  asked,
+  onChange,
+}) => {
+  const number = { class: 'field short', type: 'number', min: 0 } as const;
+  return (
+    <>
+      <LabelledField
+        {...number}
+        label="Max tokens"
+        value={asked.maxTokens}
+        onText={(text) => onChange({ ...asked, maxTokens: Math.max(1, Number(text)) })}
+      />
+      <LabelledField
+        {...number}
+        label="Temperature"
+        step={0.1}
+        value={asked.temperature}
+        onText={(text) => onChange({ ...asked, temperature: Number(text) })}
+      />
+      <LabelledField
+        {...number}
+        label="Seed"
+        value={asked.seed}
+        onText={(seed) => onChange({ ...asked, seed })}
+      />
+    </>
+  );
+};
+
 export function PlaygroundPage(): JSX.Element {
   const { value: models, error } = useLoaded(
     offered,
@@ -197,7 +243,6 @@ export function PlaygroundPage(): JSX.Element {
       />
     </LabelledField>
   );
-  const number = { class: 'field short', type: 'number', min: 0 } as const;
   if (error !== null) return <Fault error={error} />;
   if (models === null) return <Waiting what="Listing the models" />;
   return (
@@ -211,25 +256,7 @@ export function PlaygroundPage(): JSX.Element {
         <div class="fields">
           {select('Left', sides[0]!, setLeft)}
           {select('Right', right ?? sides.at(-1)!, setRight)}
-          <LabelledField
-            {...number}
-            label="Max tokens"
-            value={asked.maxTokens}
-            onText={(text) => setAsked({ ...asked, maxTokens: Math.max(1, Number(text)) })}
-          />
-          <LabelledField
-            {...number}
-            label="Temperature"
-            step={0.1}
-            value={asked.temperature}
-            onText={(text) => setAsked({ ...asked, temperature: Number(text) })}
-          />
-          <LabelledField
-            {...number}
-            label="Seed"
-            value={asked.seed}
-            onText={(seed) => setAsked({ ...asked, seed })}
-          />
+          <Options asked={asked} onChange={setAsked} />
         </div>
         <LabelledField label="System prompt" value={system} onText={setSystem} placeholder="none" />
         <LabelledField label="Prompt">
@@ -261,19 +288,12 @@ export function PlaygroundPage(): JSX.Element {
         </div>
       </form>
       {turns.map((turn, i) => (
-        <section key={i} class="turn" aria-label={`turn ${i + 1}`}>
-          <pre class="user">{turn.user}</pre>
-          <div class="two">
-            {Object.entries(turn.answers).map(([side, answer]) => (
-              <Reply
-                key={side}
-                model={side}
-                answer={answer}
-                busy={running !== null && i === turns.length - 1 && answer.seconds === null}
-              />
-            ))}
-          </div>
-        </section>
+        <TurnShown
+          key={i}
+          turn={turn}
+          number={i + 1}
+          busy={running !== null && i === turns.length - 1}
+        />
       ))}
     </>
   );

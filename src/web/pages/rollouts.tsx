@@ -5,6 +5,7 @@ import {
   part,
   query,
   type DevProblem,
+  type RolloutLine,
   type RolloutPage as Found,
   type RunDetail,
 } from '../api.ts';
@@ -29,6 +30,41 @@ const LIMIT = 50;
 interface Params {
   readonly [name: string]: string | undefined;
 }
+
+const RolloutLink: FunctionComponent<RolloutLine & { to: string }> = ({
+  to,
+  question,
+  text,
+  violations,
+}) => (
+  <a href={to}>
+    <small class="excerpt muted">{question}</small>
+    <span class="excerpt">{text === '' ? '(an empty reply)' : text}</span>
+    {violations.length > 0 && <small class="bad">{[...new Set(violations)].join(', ')}</small>}
+  </a>
+);
+
+const Pager: FunctionComponent<{
+  offset: number;
+  total: number;
+  onMove: (offset: number) => void;
+}> = ({ offset, total, onMove }) => (
+  <div class="pager">
+    <button
+      type="button"
+      disabled={offset === 0}
+      onClick={() => onMove(Math.max(0, offset - LIMIT))}
+    >
+      ← earlier
+    </button>
+    <span class="muted">
+      {offset + 1} to {Math.min(offset + LIMIT, total)} of {whole(total)}
+    </span>
+    <button type="button" disabled={offset + LIMIT >= total} onClick={() => onMove(offset + LIMIT)}>
+      later →
+    </button>
+  </div>
+);
 
 export const RolloutsPage: FunctionComponent<{ run: string; params: Params }> = ({
   run,
@@ -119,21 +155,16 @@ export const RolloutsPage: FunctionComponent<{ run: string; params: Params }> = 
               ['Iteration', (each) => each.iteration],
               [
                 'Question and reply',
-                ({ id, question, text: reply, violations }) => (
-                  <a
-                    href={href(['runs', run, 'rollouts', `${id}`], {
+                (line) => (
+                  <RolloutLink
+                    {...line}
+                    to={href(['runs', run, 'rollouts', `${line.id}`], {
                       tier,
                       iteration,
                       verdict,
                       text,
                     })}
-                  >
-                    <small class="excerpt muted">{question}</small>
-                    <span class="excerpt">{reply === '' ? '(an empty reply)' : reply}</span>
-                    {violations.length > 0 && (
-                      <small class="bad">{[...new Set(violations)].join(', ')}</small>
-                    )}
-                  </a>
+                  />
                 ),
                 'main-cell',
               ],
@@ -141,25 +172,11 @@ export const RolloutsPage: FunctionComponent<{ run: string; params: Params }> = 
             ]}
           />
           {shown.total > LIMIT && (
-            <div class="pager">
-              <button
-                type="button"
-                disabled={offset === 0}
-                onClick={() => set({ offset: String(Math.max(0, offset - LIMIT)) })}
-              >
-                ← earlier
-              </button>
-              <span class="muted">
-                {offset + 1} to {Math.min(offset + LIMIT, shown.total)} of {whole(shown.total)}
-              </span>
-              <button
-                type="button"
-                disabled={offset + LIMIT >= shown.total}
-                onClick={() => set({ offset: String(offset + LIMIT) })}
-              >
-                later →
-              </button>
-            </div>
+            <Pager
+              offset={offset}
+              total={shown.total}
+              onMove={(to) => set({ offset: String(to) })}
+            />
           )}
         </>
       )}
