@@ -43,27 +43,21 @@ const Compared: FunctionComponent<Replies & { problem: string }> = ({ problem, t
   const options = replies.map(
     ({ iteration }) => [String(iteration), `iteration ${iteration}`] as const,
   );
+  const side = (label: string, reply: typeof one, pick: (iteration: string) => void) => (
+    <>
+      <Select label={label} value={String(reply.iteration)} options={options} onPick={pick} />
+      <VerdictBadge verdict={reply.verdict} />
+    </>
+  );
   return (
     <div class="dev-diff">
       <h3>
         Problem {shortId(problem)}, {tier}
       </h3>
       <div class="tools">
-        <Select
-          label="the earlier iteration"
-          value={String(one.iteration)}
-          options={options}
-          onPick={(iteration) => setChosen([iteration, chosen[1]])}
-        />
-        <VerdictBadge verdict={one.verdict} />
+        {side('the earlier iteration', one, (iteration) => setChosen([iteration, chosen[1]]))}
         <span aria-hidden="true">→</span>
-        <Select
-          label="the later iteration"
-          value={String(other.iteration)}
-          options={options}
-          onPick={(iteration) => setChosen([chosen[0], iteration])}
-        />
-        <VerdictBadge verdict={other.verdict} />
+        {side('the later iteration', other, (iteration) => setChosen([chosen[0], iteration]))}
       </div>
       {one.text === other.text && <p class="muted">Both replies are the same.</p>}
       <Diff before={one.text} after={other.text} />

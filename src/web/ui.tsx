@@ -1,9 +1,9 @@
 /** Building blocks of the pages. */
 import type { ComponentChildren, FunctionComponent, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { ApiError, type Finding, type Rate, type Tone } from './api.ts';
+import { ApiError, get, type Finding, type Rate, type Tone } from './api.ts';
 import { percent } from './format.ts';
-import type { Loaded } from './loading.ts';
+import { useLoaded, type Loaded } from './loading.ts';
 import { href } from './router.ts';
 
 type BadgeTone = Tone | 'plain' | 'live';
@@ -441,12 +441,19 @@ export const Dialog: FunctionComponent<{ title: string; onClose: () => void }> =
   );
 };
 
-/** A report in a frame that has neither this page's address nor its key. */
-export const Report: FunctionComponent<{ of: Loaded<{ url: string }>; title: string }> = ({
-  of,
+/**
+ * A report in a frame that has neither this page's address nor its key.
+ * @param props.stamp loads the report again when it changes
+ */
+export const Report: FunctionComponent<{ path: string; title: string; stamp?: string }> = ({
+  path,
   title,
+  stamp = '',
 }) => (
-  <Show of={of} waiting="Writing the report">
+  <Show
+    of={useLoaded((signal) => get<{ url: string }>(path, signal), `${path} ${stamp}`)}
+    waiting="Writing the report"
+  >
     {({ url }) => (
       <>
         <p class="note">

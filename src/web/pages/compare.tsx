@@ -107,22 +107,16 @@ export const ComparePage: FunctionComponent<{
     <>
       <PageHead title="Two runs, paired" above={<a href={href(['runs'])}>Runs</a>}>
         <div class="two">
-          <LabelledField label="A">
-            <Select
-              label="A"
-              value={a}
-              options={options}
-              onPick={(name) => go(['compare'], { a: name, b }, true)}
-            />
-          </LabelledField>
-          <LabelledField label="B">
-            <Select
-              label="B"
-              value={b}
-              options={options}
-              onPick={(name) => go(['compare'], { a, b: name }, true)}
-            />
-          </LabelledField>
+          {(['a', 'b'] as const).map((side) => (
+            <LabelledField key={side} label={side.toUpperCase()}>
+              <Select
+                label={side.toUpperCase()}
+                value={{ a, b }[side]}
+                options={options}
+                onPick={(name) => go(['compare'], { a, b, [side]: name }, true)}
+              />
+            </LabelledField>
+          ))}
         </div>
       </PageHead>
       <Fault error={error} />

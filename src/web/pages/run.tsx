@@ -280,16 +280,6 @@ const Iterations: OfRun = ({ run: { iterations } }) =>
     </Panel>
   );
 
-const RunReport: FunctionComponent<{ name: string; stamp: string }> = ({ name, stamp }) => (
-  <Report
-    title={`report of the run ${name}`}
-    of={useLoaded(
-      (signal) => get<{ url: string }>(`/api/runs/${part(name)}/report`, signal),
-      `${name} ${stamp}`,
-    )}
-  />
-);
-
 const Course: OfRun = ({ run }) => (
   <>
     <div class="charts">
@@ -374,7 +364,11 @@ export const RunPage: FunctionComponent<{ name: string }> = ({ name }) => {
         onPick={setTab}
       />
       {tab === 'report' ? (
-        <RunReport name={name} stamp={over ? 'ended' : run.stamp} />
+        <Report
+          path={`/api/runs/${part(name)}/report`}
+          title={`report of the run ${name}`}
+          stamp={over ? 'ended' : run.stamp}
+        />
       ) : (
         <Course run={run} />
       )}

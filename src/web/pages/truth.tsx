@@ -220,16 +220,6 @@ export const TrajectoryPage: FunctionComponent<{ run: string; id: string }> = ({
   );
 };
 
-const TruthReport: FunctionComponent<{ name: string }> = ({ name }) => (
-  <Report
-    title={`report of the truth run ${name}`}
-    of={useLoaded(
-      (signal) => get<{ url: string }>(`/api/truth/${part(name)}/report`, signal),
-      name,
-    )}
-  />
-);
-
 const Scores: FunctionComponent<{ results: TruthShown['results'] }> = ({ results }) => (
   <Panel title="Scores">
     <List
@@ -294,7 +284,10 @@ export const TruthPage: FunctionComponent<{ name: string }> = ({ name }) => {
               onPick={setTab}
             />
             {tab === 'report' ? (
-              <TruthReport name={name} />
+              <Report
+                path={`/api/truth/${part(name)}/report`}
+                title={`report of the truth run ${name}`}
+              />
             ) : (
               <>
                 <Scores results={results} />
