@@ -1,13 +1,12 @@
 /**
- * One job in a process of its own (worker.ts), which is given an operation and its settings over a
- * channel, tells over it what goes on, and answers over it.
+ * One job in its own process (worker.ts). The process receives an operation and its settings over a
+ * channel, and reports progress and its result over it.
  *
- * Why a process: a job that needs more memory than there is, or that ends by a defect, ends alone,
- * and the server answers on; the thread that answers requests computes nothing; and whatever ended
- * it, a job that is killed continues as its command does.
+ * Why a process: a job that runs out of memory or crashes ends alone, and the server continues. The
+ * thread that answers requests computes nothing. A job that was killed resumes as its command does.
  *
- * Why a channel: a process whose queue is gone hears it at once and ends, so that a queue that
- * starts again finds no writer at work on a run.
+ * Why a channel: a process whose queue is gone notices it at once and ends, so a queue that starts
+ * again finds no writer on a run.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -18,14 +17,14 @@ import type { Answer, Work } from './worker.js';
 
 const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
 
-/** What only the server is to know. */
+/** Variables that only the server may read. */
 const SECRETS = ['ISOPRO_API_KEY', 'ISOPRO_ADMIN_KEY'];
 
-/** Until a job that was told to end is ended. */
+/** Milliseconds that a job has to end after an interrupt. */
 const GRACE_MS = 15_000;
 /**
- * That what an ended job printed has to arrive: something that it started may hold its pipes open
- * for ever.
+ * Milliseconds that the output of an ended job has to arrive: a process that the job started may
+ * keep its pipes open for ever.
  */
 const DRAIN_MS = 2000;
 
@@ -36,14 +35,14 @@ export interface Told {
 
 export interface ProcessOptions {
   readonly work: Work;
-  /** Its module. Default: our own. */
+  /** Module of the process. Default: worker.js. */
   readonly worker?: string | undefined;
   readonly onEvent: (told: Told) => void;
 }
 
 export type Outcome =
   | { readonly kind: 'result'; readonly result: unknown }
-  /** It was told to end, and did. */
+  /** The job was interrupted, and ended. */
   | { readonly kind: 'interrupted' }
   | { readonly kind: 'failed'; readonly error: JobError };
 
@@ -88,12 +87,12 @@ export class JobProcess {
     this.outcome = this.#follow();
   }
 
-  /** Lets it begin: it is written down which process it is. */
+  /** Sends the work, once it is on record which process does it. */
   admit(): void {
     this.#child.send(this.#work, () => {}); // whom it does not reach has ended
   }
 
-  /** Tells it to end as Ctrl-C does, and ends it where it does not; harmless when repeated. */
+  /** Interrupts the job as Ctrl-C does, and kills it if it does not end; harmless when repeated. */
   interrupt(graceMs = GRACE_MS): void {
     if (this.#told) return;
     this.#told = true;
@@ -101,7 +100,7 @@ export class JobProcess {
     this.#timer = setTimeout(() => this.#kill(), graceMs);
   }
 
-  /** With all that it has started. */
+  /** Kills the process and all that it has started. */
   #kill(): void {
     if (this.pid === null) return;
     try {
@@ -136,10 +135,7 @@ export class JobProcess {
     if (failure !== null)
       return {
         kind: 'failed',
-        error: errorOf(
-          'SYSTEM_LIMIT',
-          `the job's process could not be started: ${failure.message}`,
-        ),
+        error: errorOf('SYSTEM_LIMIT', `cannot start the process of the job: ${failure.message}`),
       };
     const answer = this.#answer;
     if (answer?.type === 'result') return { kind: 'result', result: answer.result };
@@ -150,13 +146,13 @@ export class JobProcess {
       code === 0
         ? 'without a result'
         : signal === null
-          ? `with exit code ${code}, without saying why`
-          : `by the signal ${signal}, without saying why`;
+          ? `with exit code ${code} and no message`
+          : `on signal ${signal} with no message`;
     return { kind: 'failed', error: errorOf('JOB_ENDED', `the job's process ended ${how}`) };
   }
 }
 
-/** As a command would say it. */
+/** Error of a job in the form that a command prints. */
 export const errorOf = (
   ...[code, message]: [code: ConstructorParameters<typeof IsoproError>[0], message: string]
 ): JobError => new IsoproError(code, message).toJSON();

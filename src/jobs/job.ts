@@ -12,10 +12,10 @@ export const JOB_STATES = [
 export type JobState = (typeof JOB_STATES)[number];
 
 const ENDED: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled']);
-/** Nothing follows. */
+/** Returns true for a state that no other state follows. */
 export const hasEndedAs = (state: JobState): boolean => ENDED.has(state);
 
-/** What went wrong, as a command says it with --json; USAGE where it was asked for wrongly. */
+/** Error in the form that a command prints with --json; USAGE for wrong usage. */
 export interface JobError {
   readonly code: ErrorCode | 'USAGE';
   readonly message: string;
@@ -27,22 +27,22 @@ export interface Job {
   readonly kind: string;
   /** The caller's own word for it. */
   readonly name: string | null;
-  /** Whose it is; the queue itself makes no difference. */
+  /** Name of the owner; the queue treats all owners alike. */
   readonly owner: string;
-  /** As they were asked for. */
+  /** Settings of the request. */
   readonly settings: unknown;
   readonly state: JobState;
-  /** Of a queued one: other jobs, or memory. */
+  /** What a queued job waits for: other jobs, or memory. */
   readonly waitingFor: 'turn' | 'memory' | null;
   /** Data of the last event of that type. */
   readonly progress: unknown;
-  /** That does the same where no server is. */
+  /** Command that does the same without a server. */
   readonly command: string;
   /** Name of its folder below the runs folder; null where it makes none. */
   readonly run: string | null;
-  /** Counted with before it is begun. */
+  /** Bytes that are reserved for the job before it starts. */
   readonly memoryBytes: number;
-  /** Times that it was begun. */
+  /** Number of times that the job was started. */
   readonly attempts: number;
   /** ISO 8601, UTC. */
   readonly createdAt: string;
@@ -57,7 +57,7 @@ export const EVENT_TYPES = ['state', 'progress', 'iteration', 'rule', 'step', 'n
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export interface JobEvent {
-  /** From 1 in each job, without gaps. */
+  /** Number from 1 in each job, without gaps. */
   readonly id: number;
   readonly at: string;
   readonly type: EventType;

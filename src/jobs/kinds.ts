@@ -1,6 +1,7 @@
 /** Operations as kinds of job: what a request may state of each, and what its process is given. */
 import { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
+import { given } from '../given.js';
 import { withoutAliases } from '../operations/aliases.js';
 import { OPERATIONS } from '../operations/index.js';
 import { NotAllowed } from '../operations/not-allowed.js';
@@ -15,52 +16,31 @@ export interface Prepared {
   /** Name of what it makes below the runs folder; null: nothing. */
   readonly run: string | null;
   readonly memoryBytes: number;
-  /** With what follows from the model and from defaults, for whoever wants to see them. */
+  /** Settings with the defaults of the model and of the operation, for display. */
   readonly resolved: unknown;
 }
 
-export interface JobKind {
-  readonly id: string;
-  readonly title: string;
-  /** Its name on a button of the page. */
-  readonly button: string;
-  /** What a request may state. */
-  readonly settings: z.ZodType;
-  /** Whether only a key that may do everything may ask for it: it changes what is everybody's. */
-  readonly isForAdmin?: boolean;
-  /** Settings with which the work is tried for some seconds; absent: it cannot be. */
-  readonly measure?: object;
-  /** What a request states, checked. @throws IsoproError INVALID_ARGUMENT */
-  read(given: unknown): unknown;
-  /**
-   * @param settings as `read` gives them
-   * @throws NotAllowed; IsoproError INVALID_ARGUMENT where settings contradict each other
-   */
-  prepare(settings: unknown, place: Place): Promise<Prepared>;
-  /** Settings besides, when a job starts again, by what lies on the disk. */
-  again?(place: Place): object;
-  /** The file of the adapter that it made, of a result. */
-  adapterOf?(result: unknown): string | null;
-}
-
 // biome-ignore lint/suspicious/noExplicitAny: an operation of any settings and result
-export function kindOf(operation: Operation<any, any, any, any>): JobKind {
+export function kindOf(operation: Operation<any, any, any, any>) {
   const { id, title, settings: schema, flags } = operation;
   const job = operation.job!;
   const requested = job.stated ?? requestSettings(schema, job.contradictions);
   return {
     id: job.kind ?? id,
     title: job.title ?? title,
+    /** Text of the button on the page. */
     button: job.button ?? title,
+    /** Schema of the settings that a request may state. */
     settings: requested,
-    ...(job.isForAdmin === true && { isForAdmin: true }),
-    ...(job.adapterOf !== undefined && { adapterOf: job.adapterOf }),
-    ...(job.measure !== undefined && { measure: job.measure as object }),
-    // Checked, and kept as it was stated: what follows from defaults is the operation's to say.
-    read: (given) => {
+    ...given(job, 'isForAdmin', 'adapterOf', 'measure', 'again'),
+    /**
+     * Checks what a request states, and returns it without defaults: those are the operation's.
+     * @throws IsoproError INVALID_ARGUMENT
+     */
+    read(value: unknown): unknown {
       const stated = withoutAliases(
         flags,
-        isRecord(given) ? (job.earlier?.(given) ?? given) : given,
+        isRecord(value) ? (job.earlier?.(value) ?? value) : value,
       );
       const found = requested.safeParse(stated);
       // Settings in parts know where one is that was named without its part.
@@ -68,7 +48,11 @@ export function kindOf(operation: Operation<any, any, any, any>): JobKind {
       checked(requested, stated, 'settings');
       return stated;
     },
-    async prepare(stated, place) {
+    /**
+     * @param stated settings as `read` returns them
+     * @throws NotAllowed; IsoproError INVALID_ARGUMENT where settings contradict each other
+     */
+    async prepare(stated: unknown, place: Place): Promise<Prepared> {
       const { names } = place;
       const asked = stated as Readonly<Record<string, unknown>>;
       for (const { path, field } of flags.all)
@@ -76,7 +60,7 @@ export function kindOf(operation: Operation<any, any, any, any>): JobKind {
           throw new NotAllowed(
             'setting_not_allowed',
             `settings.${path}`,
-            `${path}: only a key that may do everything may state it`,
+            `${path}: only a key with full access may set it`,
           );
       const resolved = job.resolve?.(asked, names) ?? resolvedNames(schema, asked, names);
       const settings = { ...resolved, ...job.local?.(place, resolved) };
@@ -89,14 +73,15 @@ export function kindOf(operation: Operation<any, any, any, any>): JobKind {
         resolved: (await job.shown?.(asked, resolved, names)) ?? withServed(schema, asked, names),
       };
     },
-    ...(job.again !== undefined && { again: (place) => job.again!(place) as object }),
   };
 }
+
+export type JobKind = ReturnType<typeof kindOf>;
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** What was stated, with the model that is served where none is named. */
+/** Settings as stated, with the served model if none is named. */
 const withServed = (
   { shape }: Operation['settings'],
   stated: Readonly<Record<string, unknown>>,

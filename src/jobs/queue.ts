@@ -1,9 +1,10 @@
 /**
- * Jobs in the order in which they were asked for, a few at a time, each in a process of its own.
- * The order and what became of each lie on the disk: a queue that is killed goes on where it was
- * when it is opened again, and a job that was running is begun again as its command goes on.
+ * Queue of jobs in the order of their requests, a few at a time, each in a process of its own. The
+ * order and the results are on disk: a queue that was killed continues when it is opened again, and
+ * a job that was running resumes as its command does.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -12,6 +13,7 @@ import { offAbort, onAbort } from '../abort.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { hasEnded, isFolder, makeFolder, unwritable } from '../files.js';
+import { given } from '../given.js';
 import { runFolders, runName } from '../lookup/runs.js';
 import { shellWord } from '../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
@@ -20,19 +22,26 @@ import type { Place } from '../operations/operation.js';
 import { JOB_KINDS, type JobKind, type Prepared } from './kinds.js';
 import { Names, type AllowedNames } from '../operations/names.js';
 import { NotAllowed } from '../operations/not-allowed.js';
-import { JobStore, MARK, type JobChange, type JobFilter } from './store.js';
+import { JobStore, MARK, type Events, type JobChange, type JobFilter } from './store.js';
 import { Uploads } from './uploads.js';
 import type { Work } from './worker.js';
 
 /** Text of all settings of a job: they become words of a command line. */
 const LONGEST_SETTINGS = 64 * 1024;
-const AGAIN_MS = 2000;
-/** That a killed server's jobs have to be gone. */
+/** Milliseconds that the jobs of a killed server have to end. */
 const GONE_MS = 10_000;
-/** Of callers. */
+/** Folder of the files of callers. */
 const FILES = 'files';
 /** Changes that are kept while nothing can be written. */
 const MOST_UNWRITTEN = 10_000;
+
+const DEFAULTS = {
+  atOnce: 1,
+  /** Bytes that the system and the limit of a container leave. */
+  availableMemory: (): number => process.availableMemory(),
+  totalMemory: (): number => Math.min(os.totalmem(), process.constrainedMemory() || Infinity),
+  againMs: 2000,
+};
 
 export interface JobQueueOptions {
   readonly allowed: AllowedNames;
@@ -42,16 +51,16 @@ export interface JobQueueOptions {
   readonly atOnce?: number;
   /** Bytes that may be taken now. */
   readonly availableMemory?: () => number;
-  /** Of the machine. */
+  /** Bytes of memory of the machine. */
   readonly totalMemory?: () => number;
   /**
    * Milliseconds between two looks at memory, and between two attempts to write what could not be;
    * default 2,000.
    */
   readonly againMs?: number;
-  /** Told of each job that has ended. */
+  /** Receives the id of each job that has ended. */
   readonly onEnded?: (id: string) => void;
-  /** Told what went wrong beside a job. */
+  /** Receives errors outside of a job. */
   readonly report: (error: unknown) => void;
 }
 
@@ -60,9 +69,9 @@ export interface Asked {
   readonly settings: unknown;
   readonly name?: string | null | undefined;
   readonly idempotencyKey?: string | undefined;
-  /** What has to be the same where the key is; default: kind, settings and name. */
+  /** What must be equal if the key is; default: kind, settings and name. */
   readonly request?: unknown;
-  /** For whoever asks; kept with the job. */
+  /** Data for the caller, kept with the job. */
   readonly note?: unknown;
 }
 
@@ -71,7 +80,7 @@ export interface Estimate extends Pick<Prepared, 'memoryBytes'> {
   readonly command: string;
 }
 
-/** Who asks: jobs, files and runs of others are none of its. */
+/** Caller of the queue, who does not see jobs, files and runs of others. */
 export interface Asker {
   readonly name: string;
   /** Sees those of all. */
@@ -79,13 +88,18 @@ export interface Asker {
 }
 
 interface Running {
-  /** Null until it is begun. */
+  /** Null until the process starts. */
   process: JobProcess | null;
-  /** What becomes of it when it ends because it was told to. */
+  /** State of the job after it was interrupted. */
   endsAs: 'cancelled' | 'paused' | 'queued';
   isTold: boolean;
   readonly memoryBytes: number;
 }
+
+const newRunning = (
+  endsAs: Running['endsAs'],
+  { memoryBytes }: Pick<Prepared, 'memoryBytes'>,
+): Running => ({ process: null, endsAs, isTold: false, memoryBytes });
 
 interface Unwritten {
   readonly id: string;
@@ -105,28 +119,29 @@ const limited = (text: string): boolean =>
 export class JobQueue {
   readonly folder: string;
   readonly uploads: Uploads;
-  readonly #options: JobQueueOptions;
+  readonly #options: JobQueueOptions & typeof DEFAULTS;
   readonly #store: JobStore;
   readonly #running = new Map<string, Running>();
   readonly #works = new Set<Promise<void>>();
   /** Changes that could not be written yet, in their order. */
   readonly #unwritten: Unwritten[] = [];
   #isStuckTold = false;
-  readonly #listeners = new Map<string, Set<() => void>>();
+  /** Emits the id of a job when one of its events was written. */
+  readonly #written = new EventEmitter().setMaxListeners(0);
   readonly #waiting: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
   #ready = false;
 
   private constructor(options: JobQueueOptions, folder: string, store: JobStore) {
-    this.#options = options;
+    this.#options = { ...DEFAULTS, ...given(options) };
     this.folder = folder;
     this.#store = store;
     this.uploads = new Uploads(path.join(folder, FILES), store);
   }
 
   /**
-   * Opens the queue of a runs folder, and goes on with what it holds.
+   * Opens the queue of a runs folder, and continues its jobs.
    * @throws IsoproError JOBS_UNREADABLE where its file is damaged, JOBS_BUSY where another server
    *   has it, WRITE_FAILED
    */
@@ -137,7 +152,7 @@ export class JobQueue {
     } catch (cause) {
       throw new IsoproError(
         'WRITE_FAILED',
-        `the folder ${folder} could not be made: ${(cause as Error).message}`,
+        `cannot create the folder ${folder}: ${(cause as Error).message}`,
         { cause },
       );
     }
@@ -168,11 +183,11 @@ export class JobQueue {
     } = asked;
     const id = `job-${randomBytes(12).toString('hex')}`;
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
-    const total = (this.#options.totalMemory ?? totalMemory)();
+    const total = this.#options.totalMemory();
     if (prepared.memoryBytes > total)
       throw new IsoproError(
         'OUT_OF_MEMORY',
-        `the job may need ${prepared.memoryBytes} bytes, and this machine has ${total}`,
+        `the job may need ${prepared.memoryBytes} bytes of memory, but this machine has ${total}`,
       );
     this.#requireOpen();
     const digest = createHash('sha256')
@@ -203,7 +218,7 @@ export class JobQueue {
     return { job: this.get(job.id) ?? job, isNew };
   }
 
-  /** What it would be, without its being asked for. @throws as create */
+  /** Estimates a job without creating it. @throws as create */
   async estimate(asker: Asker, kindId: string, settings: unknown): Promise<Estimate> {
     const { prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
     return {
@@ -225,21 +240,13 @@ export class JobQueue {
   ): Promise<unknown> {
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, 'JOB');
     if (kind.measure === undefined)
-      throw new IsoproError(
-        'INVALID_ARGUMENT',
-        `jobs of the kind ${kind.id} are not measured beforehand`,
-      );
+      throw new IsoproError('INVALID_ARGUMENT', `jobs of the kind ${kind.id} cannot be measured`);
     this.#requireOpen();
-    if (this.#running.size >= this.#atOnce)
-      throw new IsoproError('JOBS_BUSY', 'a job is running, beside which nothing is measured', {
-        remedy: 'Ask again when it has ended.',
+    if (this.#running.size >= this.#options.atOnce)
+      throw new IsoproError('JOBS_BUSY', 'cannot measure while a job is running', {
+        remedy: 'Repeat the request when the job has ended.',
       });
-    const running: Running = {
-      process: null,
-      endsAs: 'cancelled',
-      isTold: false,
-      memoryBytes: prepared.memoryBytes,
-    };
+    const running = newRunning('cancelled', prepared);
     const { worker } = this.#options;
     const process = (running.process = new JobProcess({
       worker,
@@ -256,7 +263,7 @@ export class JobQueue {
       const outcome = await process.outcome;
       if (outcome.kind === 'result') return outcome.result;
       if (outcome.kind === 'interrupted')
-        throw new IsoproError('ABORTED', 'the measurement was ended');
+        throw new IsoproError('ABORTED', 'the measurement was cancelled');
       const { code, message, remedy } = outcome.error;
       throw new IsoproError(
         code === 'USAGE' ? 'INVALID_ARGUMENT' : code,
@@ -270,12 +277,12 @@ export class JobQueue {
     }
   }
 
-  /** Whether settings of a job name the upload, where the job has not ended or has ended well. */
+  /** Returns true if settings of a job that has not failed name the upload. */
   isInUse(uploadId: string): boolean {
     return this.#store.isInUse(uploadId);
   }
 
-  /** As it is, also where that could not be written yet. */
+  /** Current state of a job, including changes that are not written yet. */
   get(id: string): Job | undefined {
     const written = this.#store.get(id);
     return written && this.#asItIs(written);
@@ -294,22 +301,18 @@ export class JobQueue {
     };
   }
 
-  events(
-    id: string,
-    after: number,
-    limit: number,
-  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
-    return this.#store.events(id, after, limit);
+  events(...asked: Parameters<JobStore['events']>): Events {
+    return this.#store.events(...asked);
   }
 
   /** The newest of some types first, before the event `before`. */
-  latest(...asked: Parameters<JobStore['latest']>): ReturnType<JobStore['latest']> {
+  latest(...asked: Parameters<JobStore['latest']>): Events {
     return this.#store.latest(...asked);
   }
 
   /**
-   * Events from the one after `after` on, until the job has ended, the queue is closed, or nobody
-   * wants more.
+   * Yields events from the one after `after`, until the job has ended, the queue is closed, or the
+   * signal is aborted.
    */
   async *follow(
     id: string,
@@ -326,18 +329,18 @@ export class JobQueue {
       if (events.length > 0) continue;
       const job = this.#store.get(id); // the event of its end comes when that is written
       if (job === undefined || hasEndedAs(job.state)) return;
-      await this.#nextOf(id, signal);
+      await once(this.#written, id, { signal }).catch(() => undefined); // aborted: seen above
     }
   }
 
-  /** Ends it; harmless for one that has ended. @returns undefined where there is none */
+  /** Cancels a job; harmless for one that has ended. @returns undefined if there is no such job */
   cancel(id: string): Job | undefined {
     return this.#end(id, 'cancelled');
   }
 
   /**
-   * A running one is ended so that it can go on.
-   * @throws IsoproError INVALID_ARGUMENT for one that has ended
+   * Ends a running job so that it can resume.
+   * @throws IsoproError INVALID_ARGUMENT for a job that has ended
    */
   pause(id: string): Job | undefined {
     this.#requireGoing(id, 'paused');
@@ -346,7 +349,7 @@ export class JobQueue {
 
   /** @throws IsoproError INVALID_ARGUMENT for one that has ended */
   resume(id: string): Job | undefined {
-    const job = this.#requireGoing(id, 'gone on with');
+    const job = this.#requireGoing(id, 'resumed');
     if (job?.state !== 'paused') {
       const running = this.#running.get(id);
       // it is on its way out, and comes back
@@ -358,12 +361,12 @@ export class JobQueue {
     return this.get(id);
   }
 
-  /** That a caller may ask for. */
+  /** Kinds that a caller may ask for. */
   kinds({ isAdmin }: Asker): readonly JobKind[] {
     return JOB_KINDS.filter((kind) => isAdmin || kind.isForAdmin !== true);
   }
 
-  /** What the settings of a caller may name. */
+  /** Names that the settings of a caller may use. */
   catalogue(asker: Asker): {
     readonly names: Readonly<Record<'models' | 'tasks' | 'adapters' | 'runs', readonly string[]>>;
   } {
@@ -386,7 +389,7 @@ export class JobQueue {
     };
   }
 
-  /** By name: whoever made them. */
+  /** Runs that the caller may name, whoever made them. */
   #runsOf(asker: Asker): string[] {
     const [{ runs }, names] = [this.#options.allowed, this.names(asker)];
     const mayBeNamed = (name: string): boolean => {
@@ -412,8 +415,8 @@ export class JobQueue {
   }
 
   /**
-   * Whether a run is of a job of the asker, or lies in its folder, as `JOB/NAME`; who may all reads
-   * all.
+   * Returns true if a run belongs to a job of the asker, or is in its folder as `JOB/NAME`; a key
+   * with full access reads all runs.
    */
   mayRead(asker: Asker, run: string): boolean {
     return asker.isAdmin || this.#isOf(asker, run.split('/', 1)[0]!);
@@ -432,23 +435,18 @@ export class JobQueue {
   }
 
   /**
-   * Jobs that run are ended so that they go on when the queue is opened again; harmless when
-   * repeated.
+   * Ends running jobs so that they continue when the queue is opened again; harmless when repeated.
    */
   close(): Promise<void> {
     this.#closed ??= (async () => {
       clearTimeout(this.#timer);
-      for (const listeners of this.#listeners.values()) for (const hear of [...listeners]) hear();
+      for (const id of this.#written.eventNames()) this.#written.emit(id);
       for (const running of this.#running.values()) interrupt(running);
       await Promise.all(this.#works);
       this.#flush();
       this.#store.close();
     })();
     return this.#closed;
-  }
-
-  get #atOnce(): number {
-    return this.#options.atOnce ?? 1;
   }
 
   #requireOpen(): void {
@@ -466,18 +464,18 @@ export class JobQueue {
     if (kind === undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `kind: there is no ${JSON.stringify(kindId)}, but ${JOB_KINDS.map((each) => each.id).join(', ')}`,
+        `kind: there is no ${JSON.stringify(kindId)}; use one of ${JOB_KINDS.map((each) => each.id).join(', ')}`,
       );
     if (kind.isForAdmin === true && !asker.isAdmin)
       throw new NotAllowed(
         'kind_not_allowed',
         'kind',
-        `${kind.id}: it changes what others ask for, and needs a key that may all`,
+        `${kind.id}: it affects other users and needs a key with full access`,
       );
     if (limited(JSON.stringify(settings ?? {})))
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `settings: they have more than ${LONGEST_SETTINGS} characters, or one that is no text`,
+        `settings: they are longer than ${LONGEST_SETTINGS} characters or contain a NUL`,
       );
     return {
       kind,
@@ -501,7 +499,7 @@ export class JobQueue {
   #requireGoing(id: string, what: string): Job | undefined {
     const job = this.get(id);
     if (job !== undefined && hasEndedAs(job.state))
-      throw new IsoproError('INVALID_ARGUMENT', `${id} is ${job.state}, and cannot be ${what}`);
+      throw new IsoproError('INVALID_ARGUMENT', `${id} is ${job.state} and cannot be ${what}`);
     return job;
   }
 
@@ -517,20 +515,12 @@ export class JobQueue {
     }
     const at = this.#waiting.indexOf(id);
     if (at >= 0) this.#waiting.splice(at, 1);
-    this.#change(
-      id,
-      { state, waitingFor: null, pid: null, ...(state === 'cancelled' && { endedAt: now() }) },
-      'state',
-      { state },
-    );
+    this.#setState(id, { state, pid: null, ...(state === 'cancelled' && { endedAt: now() }) });
     if (state === 'cancelled') this.#options.onEnded?.(id);
     return this.get(id);
   }
 
-  /**
-   * What a queue before this one left waits at once, and is begun when the processes of then are
-   * gone.
-   */
+  /** Queues the jobs that an earlier queue left, and starts them when its processes are gone. */
   async #goOn(): Promise<void> {
     try {
       const left = this.#store.unended();
@@ -559,10 +549,7 @@ export class JobQueue {
   /** @param process that it ran in: its id stays with a job that is not known to be out of it */
   #queue(id: string, process: Pick<JobChange, 'pid'> = { pid: null }): void {
     this.#waiting.push(id);
-    this.#change(id, { state: 'queued', waitingFor: 'turn', ...process }, 'state', {
-      state: 'queued',
-      waitingFor: 'turn',
-    });
+    this.#setState(id, { state: 'queued', waitingFor: 'turn', ...process });
   }
 
   /**
@@ -571,7 +558,7 @@ export class JobQueue {
    */
   #pump(): void {
     if (!this.#ready || this.#closed !== undefined) return;
-    while (this.#running.size < this.#atOnce) {
+    while (this.#running.size < this.#options.atOnce) {
       const [id] = this.#waiting;
       if (id === undefined) return;
       let job: Job | undefined;
@@ -592,12 +579,9 @@ export class JobQueue {
         (sum, { memoryBytes }) => sum + memoryBytes,
         0,
       );
-      if (job.memoryBytes + promised > (this.#options.availableMemory ?? availableMemory)()) {
+      if (job.memoryBytes + promised > this.#options.availableMemory()) {
         if (job.waitingFor !== 'memory')
-          this.#change(id, { waitingFor: 'memory' }, 'state', {
-            state: 'queued',
-            waitingFor: 'memory',
-          });
+          this.#setState(id, { state: 'queued', waitingFor: 'memory' });
         this.#pumpLater();
         return;
       }
@@ -611,17 +595,12 @@ export class JobQueue {
     this.#timer = setTimeout(() => {
       this.#flush();
       this.#pump();
-    }, this.#options.againMs ?? AGAIN_MS).unref();
+    }, this.#options.againMs).unref();
   }
 
   async #begin(job: Job): Promise<void> {
     const { id } = job;
-    const running: Running = {
-      process: null,
-      endsAs: 'queued',
-      isTold: false,
-      memoryBytes: job.memoryBytes,
-    };
+    const running = newRunning('queued', job);
     const work = this.#work(job, running)
       .catch((error: unknown): Outcome => {
         const said =
@@ -645,7 +624,7 @@ export class JobQueue {
     { id, owner, kind: kindId, settings, attempts, startedAt }: Job,
     running: Running,
   ): Promise<Outcome> {
-    // Names are looked up anew: what is allowed may have changed since, and files may be gone.
+    // Names are resolved again: permissions may have changed, and files may be gone.
     const asker = { name: owner, isAdmin: this.#store.isOfAdmin(id) };
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
     try {
@@ -660,18 +639,12 @@ export class JobQueue {
       onEvent: ({ type, data }) =>
         this.#change(id, type === 'progress' ? { progress: data } : {}, type, data),
     });
-    this.#change(
-      id,
-      {
-        state: 'running',
-        waitingFor: null,
-        attempts: attempts + 1,
-        pid: running.process.pid,
-        startedAt: startedAt ?? now(),
-      },
-      'state',
-      { state: 'running' },
-    );
+    this.#setState(id, {
+      state: 'running',
+      attempts: attempts + 1,
+      pid: running.process.pid,
+      startedAt: startedAt ?? now(),
+    });
     running.process.admit();
     return running.process.outcome;
   }
@@ -685,35 +658,33 @@ export class JobQueue {
       outcome.kind === 'result' ? 'succeeded' : outcome.kind === 'failed' ? 'failed' : endsAs;
     const error = outcome.kind === 'failed' ? outcome.error : null;
     const hasEnded = state !== 'paused';
-    this.#change(
-      id,
-      {
-        state,
-        waitingFor: null,
-        pid: null,
-        ...(hasEnded && { endedAt: now() }),
-        // of what is done, the last of what was told while it was not says nothing
-        ...(outcome.kind === 'result' && { result: outcome.result, progress: null }),
-        ...(error !== null && { error }),
-      },
-      'state',
-      { state, error },
-    );
+    this.#setState(id, {
+      state,
+      pid: null,
+      ...(hasEnded && { endedAt: now() }),
+      // the last progress says nothing about a job that is done
+      ...(outcome.kind === 'result' && { result: outcome.result, progress: null }),
+      ...(error !== null && { error }),
+    });
     if (hasEnded) this.#options.onEnded?.(id);
   }
 
-  /** A change and its event, now or as soon as it can be written. */
+  #setState(id: string, change: JobChange & Pick<Job, 'state'>): void {
+    const { state, waitingFor = null, error = null } = change;
+    this.#change(id, { waitingFor, ...change }, 'state', { waitingFor, error, state });
+  }
+
+  /** Writes a change and its event, now or as soon as possible. */
   #change(id: string, change: JobChange, type: EventType, data: unknown): void {
     const at = now();
-    const whole = type === 'state' ? { waitingFor: null, error: null, ...(data as object) } : data;
     if (type === 'progress' && this.#unwritten.length > 0) return; // the next one says more
     if (this.#unwritten.length < MOST_UNWRITTEN || type === 'state')
       this.#unwritten.push({
         id,
         change,
         write: () => {
-          this.#store.change(id, change, type, whole, at);
-          for (const hear of this.#listeners.get(id) ?? []) hear();
+          this.#store.change(id, change, type, data, at);
+          this.#written.emit(id);
         },
       });
     this.#flush();
@@ -741,28 +712,11 @@ export class JobQueue {
       this.#unwritten.shift();
     }
   }
-
-  /** When something happens to the job, or nobody waits any more. */
-  #nextOf(id: string, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const listeners = this.#listeners.get(id) ?? new Set<() => void>();
-      this.#listeners.set(id, listeners);
-      const hear = (): void => {
-        listeners.delete(hear);
-        if (listeners.size === 0 && this.#listeners.get(id) === listeners)
-          this.#listeners.delete(id);
-        offAbort(signal, hear);
-        resolve();
-      };
-      listeners.add(hear);
-      onAbort(signal, hear);
-    });
-  }
 }
 
 /**
- * What only a queue that was there before can have left: its mark, a folder of a job, a caller's
- * file.
+ * Finds a trace that only an earlier queue can have left: its mark, a folder of a job, or a file of
+ * a caller.
  */
 function tracesIn(folder: string): string | null {
   if (existsSync(path.join(folder, MARK))) return MARK;
@@ -780,9 +734,3 @@ const withMore = (work: Work, more: object = {}): Work => ({
 
 const commandOf = (args: readonly string[]): string =>
   ['npx isopro-native', ...args.map(shellWord)].join(' ');
-
-/** Of what the system and a container's limit leave. */
-const availableMemory = (): number => process.availableMemory();
-const totalMemory = (): number => Math.min(os.totalmem(), process.constrainedMemory() || Infinity);
-
-export type { JobFilter } from './store.js';

@@ -80,56 +80,52 @@ const json = z.string().transform((text, context) => {
     return z.NEVER;
   }
 });
-const row = z
-  .object({
-    id: z.string(),
-    kind: z.string(),
-    name: z.string().nullable(),
-    owner: z.string(),
-    settings: json,
-    state: z.enum(JOB_STATES),
-    waiting_for: z.enum(['turn', 'memory']).nullable(),
-    progress: json,
-    command: z.string(),
-    run: z.string().nullable(),
-    memory_bytes: z.number(),
-    attempts: z.number(),
-    created_at: z.string(),
-    started_at: z.string().nullable(),
-    ended_at: z.string().nullable(),
-    result: json,
-    error: json,
-  })
-  .transform(
-    ({ waiting_for, memory_bytes, created_at, started_at, ended_at, error, ...rest }): Job => ({
-      ...rest,
-      waitingFor: waiting_for,
-      memoryBytes: memory_bytes,
-      createdAt: created_at,
-      startedAt: started_at,
-      endedAt: ended_at,
-      error: error as JobError | null,
-    }),
+/** A schema of rows, whose columns become members in camel case. */
+const rowOf = <Shape extends z.ZodRawShape>(shape: Shape) =>
+  z.preprocess(
+    (row) =>
+      Object.fromEntries(
+        Object.entries(row as object).map(([column, value]) => [
+          column.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+          value,
+        ]),
+      ),
+    z.object(shape),
   );
-const eventRow = z.object({
-  id: z.number(),
-  at: z.string(),
-  type: z.enum(EVENT_TYPES),
-  data: json,
-});
+const columnOf = (member: string): string =>
+  member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-const uploadRow = z
-  .object({
-    id: z.string(),
-    owner: z.string(),
-    filename: z.string(),
-    purpose: z.string(),
-    bytes: z.number(),
-    created_at: z.string(),
-    /** Below the folder of files; of older ones the name alone. */
-    file: z.string().regex(/^(?:file-[0-9a-f]+\/)?file-[0-9a-f]+\.\w+$/),
-  })
-  .transform(({ created_at: createdAt, ...rest }) => ({ ...rest, createdAt }));
+const jobRow: z.ZodType<Job> = rowOf({
+  id: z.string(),
+  kind: z.string(),
+  name: z.string().nullable(),
+  owner: z.string(),
+  settings: json,
+  state: z.enum(JOB_STATES),
+  waitingFor: z.enum(['turn', 'memory']).nullable(),
+  progress: json,
+  command: z.string(),
+  run: z.string().nullable(),
+  memoryBytes: z.number(),
+  attempts: z.number(),
+  createdAt: z.string(),
+  startedAt: z.string().nullable(),
+  endedAt: z.string().nullable(),
+  result: json,
+  error: json.transform((error) => error as JobError | null),
+});
+const eventRow = rowOf({ id: z.number(), at: z.string(), type: z.enum(EVENT_TYPES), data: json });
+
+const uploadRow = rowOf({
+  id: z.string(),
+  owner: z.string(),
+  filename: z.string(),
+  purpose: z.string(),
+  bytes: z.number(),
+  createdAt: z.string(),
+  /** Path below the folder of files; older files have the name only. */
+  file: z.string().regex(/^(?:file-[0-9a-f]+\/)?file-[0-9a-f]+\.\w+$/),
+});
 /** A file that a caller has sent. */
 export type Upload = z.output<typeof uploadRow>;
 
@@ -138,45 +134,29 @@ export interface NewJob
     Job,
     'id' | 'kind' | 'name' | 'owner' | 'settings' | 'command' | 'run' | 'memoryBytes'
   > {
-  /** Whether its names are those of all. */
+  /** Whether the job may use the names of all owners. */
   readonly isOfAdmin: boolean;
   readonly idempotencyKey: string | null;
   /** Digest of what was asked for; a key of another one is refused. */
   readonly asked: string;
-  /** What its maker wants to find beside it. */
+  /** Data of the creator of the job. */
   readonly note: unknown;
 }
 
-/** What may change of a job. */
-export interface JobChange {
-  readonly state?: JobState;
-  readonly waitingFor?: Job['waitingFor'];
-  readonly progress?: unknown;
-  readonly attempts?: number;
-  readonly pid?: number | null;
-  readonly startedAt?: string | null;
-  readonly endedAt?: string | null;
-  readonly result?: unknown;
-  readonly error?: JobError | null;
-}
-const COLUMNS: Readonly<Record<keyof JobChange, string>> = {
-  state: 'state',
-  waitingFor: 'waiting_for',
-  progress: 'progress',
-  attempts: 'attempts',
-  pid: 'pid',
-  startedAt: 'started_at',
-  endedAt: 'ended_at',
-  result: 'result',
-  error: 'error',
-};
+/** Members of a job that change. */
+export type JobChange = Partial<
+  Pick<
+    Job,
+    'state' | 'waitingFor' | 'progress' | 'attempts' | 'startedAt' | 'endedAt' | 'result' | 'error'
+  > & { readonly pid: number | null }
+>;
 const AS_JSON: ReadonlySet<string> = new Set(['progress', 'result', 'error']);
 
 export interface JobFilter {
   readonly owner?: string | undefined;
   readonly kind?: string | undefined;
   readonly state?: JobState | undefined;
-  /** Whether its maker put something beside it. */
+  /** Whether the job has a note. */
   readonly isNoted?: boolean;
   /** Older than this one. */
   readonly after?: string | undefined;
@@ -184,27 +164,42 @@ export interface JobFilter {
 }
 
 export interface StoreOptions {
-  /** Until it is given up that another process has the file. */
+  /** Milliseconds to wait while another process holds the file. */
   readonly busyMs?: number;
-  /** What lies beside the file and was left by jobs that it held; null: nothing. */
+  /** Name of a file or folder next to the database that its jobs left; null: none. */
   readonly traces?: string | null;
 }
 
 /**
- * Lies next to the file from before its first job or upload is acknowledged, so that an empty one
- * is known to have lost them.
+ * File next to the database, written before the first job or upload is acknowledged. It shows that
+ * an empty database has lost them.
  */
 export const MARK = 'jobs.acknowledged';
 
 const begunAnew = (file: string, traces: string): IsoproError =>
   new IsoproError(
     'JOBS_UNREADABLE',
-    `${file} is empty or gone, but ${traces} next to it belongs to jobs that it held`,
+    `${file} is empty or missing, but ${traces} next to it belongs to its jobs`,
     {
       remedy:
-        'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
+        'Restore the file from a copy. To start without those jobs and files, move the whole folder away.',
     },
   );
+
+export interface Events {
+  readonly events: readonly JobEvent[];
+  readonly hasMore: boolean;
+}
+
+/** The first items of rows, of which there may be one more than the limit. */
+const firstOf = <T>(
+  rows: readonly unknown[],
+  limit: number,
+  form: z.ZodType<T>,
+): { readonly items: T[]; readonly hasMore: boolean } => ({
+  items: rows.slice(0, limit).map((each) => form.parse(each)),
+  hasMore: rows.length > limit,
+});
 
 type Written = { readonly id: number; readonly at: string };
 
@@ -240,7 +235,7 @@ export class JobStore {
       if (version !== 0 && version !== VERSION)
         throw new IsoproError(
           'JOBS_UNREADABLE',
-          `${file} is of version ${version}, not ${VERSION}`,
+          `${file} has version ${version}, expected ${VERSION}`,
         );
       if (version === 0 && traces !== null) throw begunAnew(file, traces);
       db.exec(SCHEMA);
@@ -279,12 +274,10 @@ export class JobStore {
         if (known.asked !== job.asked)
           throw new IsoproError(
             'CONFLICT',
-            `the key ${job.idempotencyKey} was given for another request`,
-            {
-              remedy: 'Give a new Idempotency-Key with a new request.',
-            },
+            `the key ${job.idempotencyKey} was already used for a different request`,
+            { remedy: 'Use a new Idempotency-Key for a new request.' },
           );
-        return { job: row.parse(known), isNew: false };
+        return { job: jobRow.parse(known), isNew: false };
       }
       this.#mark();
       this.#db.transaction(() => {
@@ -292,23 +285,16 @@ export class JobStore {
           .prepare(
             `INSERT INTO job (id, kind, name, owner, of_admin, settings, state, waiting_for, command, run, memory_bytes, created_at, note,
                idempotency_key, asked)
-             VALUES (?, ?, ?, ?, ?, ?, 'queued', 'turn', ?, ?, ?, ?, ?, ?, ?)`,
+             VALUES (@id, @kind, @name, @owner, @isOfAdmin, @settings, 'queued', 'turn', @command, @run, @memoryBytes, @at, @note,
+               @idempotencyKey, @asked)`,
           )
-          .run(
-            job.id,
-            job.kind,
-            job.name,
-            job.owner,
-            Number(job.isOfAdmin),
-            JSON.stringify(job.settings),
-            job.command,
-            job.run,
-            job.memoryBytes,
+          .run({
+            ...job,
             at,
-            JSON.stringify(job.note),
-            job.idempotencyKey,
-            job.asked,
-          );
+            isOfAdmin: Number(job.isOfAdmin),
+            settings: JSON.stringify(job.settings),
+            note: JSON.stringify(job.note),
+          });
         this.#event(
           lastInsertRowid,
           'state',
@@ -324,7 +310,7 @@ export class JobStore {
     return this.#do(() => this.#get(id));
   }
 
-  /** What its maker put beside it; null for none. */
+  /** Note of a job; null for none. */
   note(id: string): unknown {
     return this.#do(() => {
       const found = this.#row('SELECT note FROM job WHERE id = ?', id);
@@ -355,10 +341,8 @@ export class JobStore {
         ...where.map(([, value]) => value),
         limit + 1,
       );
-      return {
-        jobs: rows.slice(0, limit).map((each) => row.parse(each)),
-        hasMore: rows.length > limit,
-      };
+      const { items: jobs, hasMore } = firstOf(rows, limit, jobRow);
+      return { jobs, hasMore };
     });
   }
 
@@ -368,7 +352,7 @@ export class JobStore {
       this.#rows(
         `SELECT * FROM job WHERE state IN ('queued', 'running', 'paused') ORDER BY seq`,
       ).map((each) => ({
-        job: row.parse(each),
+        job: jobRow.parse(each),
         pid: typeof each.pid === 'number' ? each.pid : null,
       })),
     );
@@ -388,7 +372,7 @@ export class JobStore {
         if (entries.length > 0)
           this.#db
             .prepare(
-              `UPDATE job SET ${entries.map(([name]) => `${COLUMNS[name]} = ?`).join(', ')} WHERE id = ?`,
+              `UPDATE job SET ${entries.map(([name]) => `${columnOf(name)} = ?`).join(', ')} WHERE id = ?`,
             )
             .run(
               ...entries.map(([name, value]) =>
@@ -403,58 +387,44 @@ export class JobStore {
     );
   }
 
-  /** In their order, from the one after `after` on. */
-  events(
-    id: string,
-    after: number,
-    limit: number,
-  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
-    return this.#do(() => {
-      const rows = this.#rows(
-        'SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job WHERE j.id = ? AND e.id > ? ORDER BY e.id LIMIT ?',
-        id,
-        after,
-        limit + 1,
-      );
-      return {
-        events: rows.slice(0, limit).map((each) => eventRow.parse(each)),
-        hasMore: rows.length > limit,
-      };
-    });
+  /** Events in order, from the one after `after` on. */
+  events(id: string, after: number, limit: number): Events {
+    return this.#events('j.id = ? AND e.id > ? ORDER BY e.id LIMIT ?', limit, id, after);
   }
 
   /** The newest of some types first, before the event `before`. */
-  latest(
-    id: string,
-    types: readonly EventType[],
-    before: number,
-    limit: number,
-  ): { readonly events: JobEvent[]; readonly hasMore: boolean } {
+  latest(id: string, types: readonly EventType[], before: number, limit: number): Events {
+    return this.#events(
+      'j.id = ? AND e.id < ? AND e.type IN (SELECT value FROM json_each(?)) ORDER BY e.id DESC LIMIT ?',
+      limit,
+      id,
+      before,
+      JSON.stringify(types),
+    );
+  }
+
+  #events(where: string, limit: number, ...values: unknown[]): Events {
     return this.#do(() => {
       const rows = this.#rows(
-        `SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job
-         WHERE j.id = ? AND e.id < ? AND e.type IN (SELECT value FROM json_each(?)) ORDER BY e.id DESC LIMIT ?`,
-        id,
-        before,
-        JSON.stringify(types),
+        `SELECT e.id, e.at, e.type, e.data FROM event e JOIN job j ON j.seq = e.job WHERE ${where}`,
+        ...values,
         limit + 1,
       );
-      return {
-        events: rows.slice(0, limit).map((each) => eventRow.parse(each)),
-        hasMore: rows.length > limit,
-      };
+      const { items: events, hasMore } = firstOf(rows, limit, eventRow);
+      return { events, hasMore };
     });
   }
 
-  addUpload({ id, owner, filename, purpose, bytes, createdAt, file }: Upload): void {
+  addUpload(upload: Upload): void {
     this.#requireFile();
     this.#mark();
     this.#do(() =>
       this.#db
         .prepare(
-          'INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file) VALUES (?, ?, ?, ?, ?, ?, ?)',
+          `INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file)
+           VALUES (@id, @owner, @filename, @purpose, @bytes, @createdAt, @file)`,
         )
-        .run(id, owner, filename, purpose, bytes, createdAt, file),
+        .run(upload),
     );
   }
 
@@ -474,7 +444,7 @@ export class JobStore {
     );
   }
 
-  /** Of all owners. */
+  /** Uploads of all owners. */
   uploadsOfPurpose(purpose: string): Upload[] {
     return this.#do(() =>
       this.#rows('SELECT * FROM upload WHERE purpose = ?', purpose).map((each) =>
@@ -483,7 +453,7 @@ export class JobStore {
     );
   }
 
-  /** Whether settings of a job name it that has not ended, or has ended well. */
+  /** Returns true if settings of a job that has not failed name the upload. */
   isInUse(uploadId: string): boolean {
     const sql = `SELECT 1 FROM job WHERE state NOT IN ('failed', 'cancelled') AND instr(settings, ?) > 0 LIMIT 1`;
     return this.#do(() => this.#row(sql, uploadId) !== undefined);
@@ -503,8 +473,8 @@ export class JobStore {
   }
 
   /**
-   * What is written into a file that was removed goes with this process: nothing is acknowledged
-   * then.
+   * Refuses to acknowledge anything once the file was removed: what is written into it is lost with
+   * this process.
    * @throws IsoproError WRITE_FAILED
    */
   #requireFile(): void {
@@ -512,15 +482,13 @@ export class JobStore {
       throw new IsoproError(
         'WRITE_FAILED',
         `${this.file} was removed or replaced while it was in use`,
-        {
-          remedy: 'Put the folder back if it was moved; else start the server again.',
-        },
+        { remedy: 'Move the folder back, or restart the server.' },
       );
   }
 
   #get(id: string): Job | undefined {
     const found = this.#row('SELECT * FROM job WHERE id = ?', id);
-    return found === undefined ? undefined : row.parse(found);
+    return found === undefined ? undefined : jobRow.parse(found);
   }
 
   #event(seq: number | bigint, type: EventType, data: unknown, at: string): Written {
@@ -563,24 +531,24 @@ export class JobStore {
   }
 }
 
-/** Null where there is none. */
+/** Device and inode of a file; null if there is none. */
 function identityOf(file: string): string | null {
   const found = statSync(file, { bigint: true, throwIfNoEntry: false });
   return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
-/** What SQLite says of the file, and what it holds that is none of ours, as an error of ours. */
+/** Turns an error of SQLite, or of a record in an unknown form, into an IsoproError. */
 function asJobsError(error: unknown, file: string): unknown {
   if (error instanceof z.ZodError)
     return new IsoproError(
       'JOBS_UNREADABLE',
-      `${file} holds what is no job: ${z.prettifyError(error)}`,
+      `${file} contains a record that is not a job: ${z.prettifyError(error)}`,
     );
   const code = sqliteCode(error);
   if (code === null) return error;
   const { message } = error as Error;
   if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED'))
-    return new IsoproError('JOBS_BUSY', `${file} is held by another process`, { cause: error });
+    return new IsoproError('JOBS_BUSY', `${file} is in use by another process`, { cause: error });
   const isWriting = ['SQLITE_FULL', 'SQLITE_IOERR', 'SQLITE_READONLY', 'SQLITE_CANTOPEN'].some(
     (each) => code.startsWith(each),
   );

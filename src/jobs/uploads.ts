@@ -11,7 +11,7 @@ import { isFile, makeFolder, unwritable } from '../files.js';
 import type { JobStore, Upload } from './store.js';
 
 const MOST_BYTES = 2 ** 30;
-/** By which a task knows what a file of rows is; any other name is a text's. */
+/** Extensions by which a task knows the format of rows; other names are text. */
 const EXTENSION = /\.(jsonl|ndjson|csv|json)$/i;
 
 export interface NewUpload {
@@ -46,7 +46,7 @@ export class Uploads {
   }
 
   /**
-   * A file that is made of another one of the same owner.
+   * Adds a file that is derived from another one of the same owner.
    * @param most bytes that it may have, where there is room
    * @param write makes the file of a name, of so many bytes at most
    * @throws IsoproError WRITE_FAILED, also where an owner would have too much; as `write`
@@ -69,7 +69,7 @@ export class Uploads {
     );
   }
 
-  /** Of all owners, of one purpose. */
+  /** Uploads of all owners with one purpose. */
   ofPurpose(purpose: string): Upload[] {
     return this.#store.uploadsOfPurpose(purpose);
   }
@@ -79,10 +79,8 @@ export class Uploads {
     if (this.#store.uploadedBytes(owner) + coming + length > this.#mostBytes)
       throw new IsoproError(
         'WRITE_FAILED',
-        `the files of ${owner} would have more than ${this.#mostBytes} bytes`,
-        {
-          remedy: 'Delete files that are not needed any more.',
-        },
+        `the files of ${owner} would exceed ${this.#mostBytes} bytes`,
+        { remedy: 'Delete files that you no longer need.' },
       );
     this.#coming.set(owner, coming + length);
     try {
@@ -101,7 +99,7 @@ export class Uploads {
   ): Promise<Upload> {
     const extension = EXTENSION.exec(filename)?.[0].toLowerCase() ?? '.txt';
     const id = `file-${randomBytes(12).toString('hex')}`;
-    // a folder of its own: what jobs keep beside their data goes with it
+    // a folder of its own, so that files that jobs keep next to their data are removed with it
     const name = `${id}/${id}${extension}`;
     const file = path.join(this.#folder, name);
     makeFolder(path.dirname(file), 0o700);
@@ -125,8 +123,7 @@ export class Uploads {
   }
 
   /**
-   * Undefined where there is none of this owner's, or somebody took the file away or changed its
-   * size.
+   * Upload of an owner; undefined if there is none, or if its file is missing or has another size.
    */
   get(owner: string, id: string): Upload | undefined {
     const found = this.#sent(owner, id);
@@ -143,7 +140,11 @@ export class Uploads {
     return found === undefined ? null : this.#pathOf(found);
   }
 
-  /** Whether there was one. @throws IsoproError WRITE_FAILED */
+  /**
+   * Removes an upload.
+   * @returns whether there was one
+   * @throws IsoproError WRITE_FAILED
+   */
   remove(owner: string, id: string): boolean {
     const found = this.#sent(owner, id);
     if (found === undefined) return false;

@@ -8,7 +8,7 @@ import { asFileError } from '../files.js';
 import { asImportError } from '../import-error.js';
 import type { Told } from '../operations/operation.js';
 
-/** What the queue sends, once it has written down which process this is. */
+/** Message of the queue, sent once it is on record which process this is. */
 export interface Work {
   readonly operation: string;
   readonly settings: unknown;
@@ -21,7 +21,7 @@ export type Answer =
 
 const PROGRESS_MS = 1000;
 
-/** Whoever starts the job again needs its files, and what was kept is complete at any moment. */
+/** The files are complete at any moment, and a restarted job needs them. */
 const end = (): boolean => process.kill(process.pid, 'SIGKILL');
 
 /** Whom a message does not reach is gone. */

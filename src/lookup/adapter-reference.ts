@@ -21,11 +21,11 @@ import { findAdapter, type FoundAdapter } from './adapters.js';
 import { kindOf, runFolders, RUNS } from './runs.js';
 
 export interface NamedAdapter extends FoundAdapter {
-  /** Of the registry, where the name is one of its; its bytes were hashed. */
+  /** Entry of the registry, if the name is one of its names; the bytes were hashed. */
   readonly published: Resolved | null;
 }
 
-/** A model as it answers, whoever holds it. */
+/** A model that answers, in this process or elsewhere. */
 interface Answering {
   hash(): Promise<string>;
   readonly rendererId: string;
@@ -53,17 +53,17 @@ function refuseFolderWithoutAdapter({ file, run }: FoundAdapter): void {
       `${file} is a folder that holds neither a run nor an adapter`,
       {
         remedy:
-          'Give the folder of a run, one that holds manifest.json and log.sqlite, or an adapter in GGUF or in the format of PEFT.',
+          'Give a run folder, which holds manifest.json and log.sqlite, or an adapter in GGUF or PEFT format.',
       },
     );
   }
   throw new IsoproError(
     'INVALID_ARGUMENT',
-    `${file} holds ${runs.length === 1 ? 'a run' : `${runs.length} runs`} and no adapter`,
+    `${file} holds ${runs.length === 1 ? 'a run' : `${runs.length} runs`} but no adapter`,
     {
       remedy:
         `Name a run: ${runs.slice(-MOST_NAMED).join(', ')}${runs.length > MOST_NAMED ? ', …' : ''}; ` +
-        '`isopro-native runs list` says what each came to.',
+        '`isopro-native runs list` shows the result of each.',
     },
   );
 }
@@ -72,12 +72,16 @@ async function inRegistry(name: string, registry: Registry): Promise<NamedAdapte
   const found = await resolveAdapter(registry, name);
   if (!found.ok) throw unresolvedError(found);
   if (found.id === null)
-    throw new IsoproError('REGISTRY_UNRESOLVED', `${name} is the base without an adapter`);
+    throw new IsoproError(
+      'REGISTRY_UNRESOLVED',
+      `${name} points to the base model without an adapter`,
+    );
   return { file: found.file, run: null, published: found };
 }
 
 /**
- * As findAdapter; besides, a name in the registry that no file and no run has.
+ * Finds an adapter as findAdapter does, or by a name in the registry that is neither a file nor a
+ * run.
  * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere, RUN_NOT_FOUND
  *   where to a folder without any; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED, ADAPTER_CORRUPT,
  *   LOG_TAMPERED
@@ -95,7 +99,7 @@ export async function nameAdapter(
     if (found.run === null && kindOf(found.file) === 'none')
       throw new IsoproError('MODEL_NOT_FOUND', `there is no file ${target}`, {
         remedy:
-          'Give an adapter in GGUF by its path, a run by its folder or the beginning of its id, or a name in the registry.',
+          'Give the path of an adapter in GGUF, a run folder, the beginning of a run id, or a name in the registry.',
       });
     refuseFolderWithoutAdapter(found);
     return { ...found, published: null };
@@ -134,26 +138,26 @@ export async function requireBase(found: NamedAdapter, model: string): Promise<v
   if (sha256 === expected) return;
   throw new IsoproError(
     'ADAPTER_MISMATCH',
-    `${found.file} was made on the base ${expected}, and ${model} is ${sha256}`,
+    `${found.file} was trained on the base ${expected}, but ${model} is ${sha256}`,
   );
 }
 
-/** What to load where nobody names a model: that of the run, or of the record. */
+/** Model to load if the user names none: that of the run, or of the registry record. */
 export const baseNameOf = ({ run, published }: NamedAdapter): string | undefined =>
   run?.manifest.start.model.name ?? published?.record.base.name;
 
-/** What the adapter was made on, where that is on record. */
+/** SHA-256 of the base that the adapter was trained on, if it is on record. */
 export const baseSha256Of = ({
   run,
   published,
 }: Pick<NamedAdapter, 'run' | 'published'>): string | undefined =>
   run?.manifest.start.model.sha256 ?? published?.record.base.sha256;
 
-/** The same, where nothing else is on record as the adapter's GGUF itself says it. */
+/** SHA-256 of the base, from the record or else from the GGUF of the adapter. */
 export async function namedBaseSha256(found: NamedAdapter): Promise<string | undefined> {
   const recorded = baseSha256Of(found);
   if (recorded !== undefined) return recorded;
-  // whoever loads it says what is wrong with it
+  // loading it reports what is wrong with it
   const inspection = await inspectModel(found.file).catch(() => null);
   return inspection?.metadata['isopro.base_model.sha256'];
 }

@@ -9,7 +9,7 @@ import { findRun, findRunOrPath, kindOf, RUNS } from './runs.js';
 
 export interface FoundAdapter {
   readonly file: string;
-  /** Of the run that made it; null for a file or a folder. */
+  /** Run that made the adapter; null for a file or a folder. */
   readonly run: { readonly folder: string; readonly manifest: RunManifest } | null;
 }
 
@@ -24,7 +24,7 @@ export function findAdapter(target: string, parent = RUNS): FoundAdapter {
   const kind = kindOf(target);
   if (kind === 'folder') return isRunFolder(target) ? submittedBy(target) : inFolder(target);
   if (kind === 'other') return { file: target, run: null };
-  // What looks like a path, and is neither there nor a run's name, is refused by whoever opens it.
+  // A missing path that is not the name of a run is refused when it is opened.
   if (/[./\\]/.test(target)) {
     const found = findRunOrPath(target, parent);
     return found === target ? { file: target, run: null } : submittedBy(found);
@@ -41,13 +41,9 @@ function inFolder(folder: string): FoundAdapter {
     ? []
     : inside.filter((name) => /^[^.].*\.gguf$/.test(name));
   if (files.length > 1)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `${folder} is a folder that holds ${files.length} files in GGUF`,
-      {
-        remedy: 'Name one of them, or a run folder.',
-      },
-    );
+    throw new IsoproError('INVALID_ARGUMENT', `${folder} contains ${files.length} GGUF files`, {
+      remedy: 'Name one of them, or a run folder.',
+    });
   return { file: files.length === 1 ? path.join(folder, files[0]!) : folder, run: null };
 }
 
@@ -56,16 +52,14 @@ function submittedBy(folder: string): FoundAdapter {
   if (manifest.result === null)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`, {
       remedy:
-        `\`isopro-native run … --out ${shellWord(folder)}\` with the settings that it was begun with goes on to its end. ` +
-        'Or name a file of its adapters folder.',
+        `Resume it with \`isopro-native run … --out ${shellWord(folder)}\` and its original settings, ` +
+        'or name a file in its adapters folder.',
     });
   if (manifest.result.adapter === null)
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `the run in ${folder} submitted the bare base model: nothing was trained`,
-      {
-        remedy: 'Use the model without an adapter, or a run that trained one.',
-      },
+      { remedy: 'Use the model without an adapter, or a run that trained one.' },
     );
   return { file: runPaths(folder).adapter(manifest.result.adapter), run: { folder, manifest } };
 }

@@ -1,4 +1,4 @@
-/** Runs on this machine: in a list, and one beside another. */
+/** Runs on this machine: their list, and comparisons of two. */
 import { existsSync, readdirSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
 import { isSameTask, startDifferences } from '../run-folder/manifest.js';
@@ -27,7 +27,7 @@ export interface RunSummary {
    * manifest of this version.
    */
   readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable';
-  /** Of the last two. */
+  /** Reason of the states `damaged` and `unreadable`. */
   readonly reason?: string;
   readonly model?: string;
   readonly task?: string;
@@ -38,13 +38,15 @@ export interface RunSummary {
   readonly after?: number | null;
   readonly n?: number;
   readonly pairedP?: number | null;
-  /** What the test problems say of the mean; null until they were answered before and after. */
+  /**
+   * Finding of the test problems about the mean; null until they were answered before and after.
+   */
   readonly finding?: Finding | null;
 }
 
 /**
- * Whether a run was cut off before its log, while it waited for its witness: it has a manifest, and
- * goes on with the same command.
+ * Returns true if a run was cut off before its log, while it waited for its witness: it has a
+ * manifest and resumes with the same command.
  */
 function isNotBegun(folder: string, { manifest }: RunRecord): boolean {
   const { log, checkpoints } = runPaths(folder);
@@ -129,7 +131,7 @@ export function compareRuns(folderA: string, folderB: string): RunComparison {
     if (found === null)
       throw new IsoproError(
         'RUNS_NOT_COMPARABLE',
-        `the run in ${folder} holds no test evaluation after training`,
+        `the run in ${folder} has no test evaluation after training`,
       );
     return found;
   };
@@ -139,7 +141,7 @@ export function compareRuns(folderA: string, folderB: string): RunComparison {
   if (!isSameTask(taskA, taskB)) {
     throw new IsoproError(
       'RUNS_NOT_COMPARABLE',
-      `the runs are of ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`,
+      `the runs have different tasks: ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`,
     );
   }
   const comparison = compareEvaluations(...evaluations, a.tiers);

@@ -7,7 +7,10 @@ import { isRunFolder } from '../run-folder/paths.js';
 
 export const RUNS = 'runs';
 
-/** What is there but may not be looked at is left to who reads it, and says why. */
+/**
+ * Kind of a path. A path that may not be read counts as `other`, so that its reader reports the
+ * error.
+ */
 export function kindOf(place: string): 'none' | 'folder' | 'other' {
   try {
     const found = statSync(place, { throwIfNoEntry: false });
@@ -17,7 +20,7 @@ export function kindOf(place: string): 'none' | 'folder' | 'other' {
   }
 }
 
-/** Folders in a folder; what a symbolic link leads to is none of them. */
+/** Folders in a folder, without symbolic links. */
 const foldersIn = (parent: string): string[] => {
   try {
     return readdirSync(parent, { withFileTypes: true })
@@ -37,12 +40,12 @@ export const runFolders = (parent: string): string[] =>
     .flatMap((folder) => (isRunFolder(folder) ? [folder] : foldersIn(folder).filter(isRunFolder)))
     .sort();
 
-/** Those of `RUNS`, and others in this folder, where `run --out` puts them. */
+/** Run folders of `RUNS` and of the current folder, where `run --out` puts them. */
 export const runFoldersHere = (): string[] => [
   ...new Set([...runFolders(RUNS), ...runFolders('.')]),
 ];
 
-/** As a list calls a folder of `runFolders`: its own name, or `JOB/NAME`. */
+/** Name of a folder of `runFolders` in a list: its own name, or `JOB/NAME`. */
 export const runName = (folder: string, parent: string): string =>
   path.relative(parent, folder).split(path.sep).join('/');
 
@@ -66,7 +69,7 @@ function named(target: string, parent: string): string[] {
   return beginning(path.basename(target), foldersIn(place).filter(isRunFolder), place);
 }
 
-/** Whether a name has a folder before it: `runs/3f2a` is looked for there. */
+/** Returns true for a name with a folder before it: `runs/3f2a` is searched for there. */
 const isPath = (target: string): boolean => path.dirname(target) !== '.' || /^\.[/\\]/.test(target);
 
 function beginning(target: string, folders: readonly string[], parent: string): string[] {
@@ -86,10 +89,8 @@ function ambiguous(target: string, parent: string, found: readonly string[]): Is
   const place = isPath(target) ? path.dirname(target) : parent;
   return new IsoproError(
     'RUN_NOT_FOUND',
-    `${target} is the beginning of ${found.length} runs in ${place}: ${found.slice(0, 8).join(', ')}`,
-    {
-      remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.',
-    },
+    `${target} matches ${found.length} runs in ${place}: ${found.slice(0, 8).join(', ')}`,
+    { remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.' },
   );
 }
 
@@ -105,17 +106,17 @@ export function findRun(target: string, parent = RUNS): string {
   if (found.length > 1) throw ambiguous(target, parent, found);
   throw new IsoproError(
     'RUN_NOT_FOUND',
-    `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`,
+    `${target} is neither a run folder nor the beginning of a run id in ${parent}`,
     {
-      remedy: `Give the run's folder: ids are looked for in ${parent} alone; \`isopro-native runs list FOLDER\` shows those of another.`,
+      remedy: `Give the run folder. Ids are searched in ${parent} only; \`isopro-native runs list FOLDER\` lists another folder.`,
     },
   );
 }
 
 /**
- * As findRun, for what reads a folder that may lack its manifest, or a file: whatever is there is
- * taken, and what is not found is left as it was given. @throws IsoproError RUN_NOT_FOUND where
- * several runs begin so
+ * Finds a run as findRun does, for readers of a folder without a manifest or of a file: an existing
+ * path is returned as it is, and so is a target that is not found.
+ * @throws IsoproError RUN_NOT_FOUND where several runs begin so
  */
 export function findRunOrPath(target: string, parent = RUNS): string {
   if (kindOf(target) !== 'none') return target;

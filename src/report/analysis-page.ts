@@ -1,4 +1,4 @@
-/** One HTML file of what an analyzer found; it opens offline. */
+/** HTML file of the results of an analyzer, which opens offline. */
 import { thinned } from './charts.js';
 import {
   analysisFigures,
@@ -9,18 +9,23 @@ import {
 import { html, label, type Html } from '../text/hostile-text.js';
 import { cells, figure, heads, more, ROWS, section } from './markup.js';
 import { page } from './page.js';
-import { ACCENT, axisStyle, chartLabel, FONT, INK, MUTED, RULE, svgChart } from './svg-chart.js';
+import {
+  ACCENT,
+  axisStyle,
+  chartLabel,
+  FONT,
+  INK,
+  MUTED,
+  RULE,
+  svgChart,
+  type CustomApi,
+} from './svg-chart.js';
 
 /** Rows of a forest, points of a scatter, and charts of a page, at most. */
 const FOREST_ROWS = 40;
 const POINTS = 400;
 const CHARTS = 24;
 const WIDTH = 920;
-
-interface CustomApi {
-  value(dimension: number): number;
-  coord(point: readonly number[]): [number, number];
-}
 
 function forest(id: string, given: Extract<AnalysisPlot, { kind: 'forest' }>['rows']): Html | null {
   const rows = given.slice(0, FOREST_ROWS);
@@ -136,13 +141,13 @@ function drawn(plot: AnalysisPlot, id: string): Html | null {
         forest(id, plot.rows),
         title,
         `${title}: estimates with their intervals`,
-        'Estimates with their 95 % intervals, not adjusted.',
+        'Estimates with their unadjusted 95 % intervals.',
       )
     : figure(
         scatter(id, plot),
         title,
         `${title}: ${label(plot.axes[1], 80)} against ${label(plot.axes[0], 80)}`,
-        'At most 400 points, evenly chosen; the line of least squares with the 95 % band of its mean.',
+        'At most 400 points, chosen evenly, with the least-squares line and the 95 % band of its mean.',
       );
 }
 

@@ -2,7 +2,7 @@
  * The charts of a report, from what a run's folder holds. Each is null where the run has nothing of
  * the kind.
  */
-import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
+import { wilsonInterval, type Interval } from '../statistics/index.js';
 import type { Html } from '../text/hostile-text.js';
 import { severalOf } from '../text/figures.js';
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
@@ -14,15 +14,15 @@ import {
   FONT,
   INK,
   MUTED,
+  panelChart,
   RULE,
   SERIES,
   svgChart,
+  type CustomApi,
+  type Panel,
 } from './svg-chart.js';
 
-/**
- * Beyond these a chart cannot be read and a page of it would be too large: tiers, iterations
- * (evenly chosen), steps, layers.
- */
+/** Limits of a chart that can be read: tiers, iterations (chosen evenly), steps, layers. */
 const TIERS = 24;
 const ITERATIONS = 60;
 const STEPS = 400;
@@ -30,7 +30,7 @@ const LAYERS = 200;
 
 const WIDTH = 920;
 
-/** At most `limit` of the items, evenly, the first and the last among them. */
+/** Returns at most `limit` of the items, chosen evenly, including the first and the last. */
 export function thinned<T>(items: readonly T[], limit: number): readonly T[] {
   if (items.length <= limit) return items;
   return Array.from(
@@ -75,12 +75,6 @@ const iterationAxis = (iterations: readonly number[]): object => ({
   axisLabel: { ...FONT, hideOverlap: true },
 });
 
-interface CustomApi {
-  value(dimension: number): number;
-  coord(point: readonly number[]): [number, number];
-  size(extent: readonly number[]): [number, number];
-}
-
 /** Vertical bars from low to high: [index, low, high]. */
 export const whiskers = (
   data: readonly (readonly number[])[],
@@ -117,6 +111,26 @@ export const dots = (data: readonly (number | null)[], color: string, axis: numb
   z: 2,
 });
 
+type Rate = Interval & { readonly mean: number | null };
+
+/** Rates in order with their intervals; a missing one leaves a gap. */
+const ratesWith =
+  (rates: readonly (Rate | undefined)[], color: string) =>
+  (axis: number): object[] => [
+    whiskers(
+      rates.flatMap((rate, i) =>
+        rate?.mean == null ? [] : [[i, percent(rate.low), percent(rate.high)]],
+      ),
+      color,
+      axis,
+    ),
+    dots(
+      rates.map((rate) => (rate?.mean == null ? null : percent(rate.mean))),
+      color,
+      axis,
+    ),
+  ];
+
 /** Dev accuracy by tier, and over all tiers, with 95 % intervals. */
 export function accuracyChart(run: RunRecord): Html | null {
   const evaluations = thinned(
@@ -125,65 +139,37 @@ export function accuracyChart(run: RunRecord): Html | null {
   );
   if (evaluations.length === 0) return null;
   const iterations = evaluations.map(({ iteration }) => iteration);
-  const of = (
-    read: (summary: Summary) => (Interval & { readonly mean: number | null }) | undefined,
-  ): readonly ((Interval & { readonly mean: number | null }) | null)[] =>
-    evaluations.map(({ summary }) => read(summary) ?? null);
   const keys = inOrder(Object.keys(evaluations[0]!.summary.byTier), run.tiers).slice(0, TIERS - 1);
   const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
-  const panels = [
+  const all = [
     {
       name: keys.length === 1 ? 'dev problems' : 'mean of all tiers',
       below: '',
-      points: of((summary) => summary),
+      rates: evaluations.map(({ summary }): Rate | undefined => summary),
       color: ACCENT,
     },
     ...severalOf(keys).map((key) => ({
       name: `${chartLabel(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`,
       below: titleOf(run, key) === '' ? '' : chartLabel(titleOf(run, key), 34),
-      points: of(({ byTier }) => byTier[key]),
+      rates: evaluations.map(({ summary }): Rate | undefined => summary.byTier[key]),
       color: SERIES[0]!,
     })),
   ];
-  const columns = Math.min(4, panels.length);
-  const [cellWidth, cellHeight] = [WIDTH / columns, 166];
-  const rows = Math.ceil(panels.length / columns);
-  const place = (i: number): { left: number; top: number } => ({
-    left: (i % columns) * cellWidth,
-    top: Math.floor(i / columns) * cellHeight,
-  });
-  return svgChart(
+  const columns = Math.min(4, all.length);
+  const [width, height] = [WIDTH / columns, 166];
+  return panelChart(
     'accuracy',
-    { width: WIDTH, height: rows * cellHeight },
-    {
-      title: panels.map(({ name, below }, i) =>
-        title(name, place(i).left + 44, place(i).top + 4, below),
-      ),
-      grid: panels.map((_, i) => ({
-        left: place(i).left + 44,
-        top: place(i).top + 42,
-        width: cellWidth - 60,
-        height: cellHeight - 70,
-      })),
-      xAxis: panels.map((_, gridIndex) => ({ gridIndex, ...iterationAxis(iterations) })),
-      yAxis: panels.map((_, gridIndex) => ({ gridIndex, ...share })),
-      series: panels.flatMap(({ points, color }, axis) => [
-        whiskers(
-          points.flatMap((point, i) =>
-            point === null || point.mean === null
-              ? []
-              : [[i, percent(point.low), percent(point.high)]],
-          ),
-          color,
-          axis,
-        ),
-        dots(
-          points.map((point) => (point?.mean == null ? null : percent(point.mean))),
-          color,
-          axis,
-        ),
-      ]),
-    },
+    { width: WIDTH, height: Math.ceil(all.length / columns) * height },
+    all.map(({ name, below, rates, color }, i): Panel => {
+      const [left, top] = [(i % columns) * width, Math.floor(i / columns) * height];
+      return {
+        title: title(name, left + 44, top + 4, below),
+        grid: { left: left + 44, top: top + 42, width: width - 60, height: height - 70 },
+        x: iterationAxis(iterations),
+        y: share,
+        series: ratesWith(rates, color),
+      };
+    }),
   );
 }
 
@@ -213,75 +199,42 @@ export function hitRateAndLossChart(run: RunRecord): Html | null {
     STEPS,
   );
   const half = WIDTH / 2;
-  const grid = (left: number): object => ({
-    left: left + 52,
-    top: 34,
-    width: half - 76,
-    height: 150,
+  const at = (left: number, name: string): Pick<Panel, 'title' | 'grid'> => ({
+    title: title(name, left + 52, 4),
+    grid: { left: left + 52, top: 34, width: half - 76, height: 150 },
   });
-  return svgChart(
-    'learning',
-    { width: WIDTH, height: 220 },
-    {
-      title: [
-        title('rollouts that passed, by iteration', 52, 4),
-        ...(steps.length === 0
-          ? []
-          : [title('loss by optimiser step, nats a token', half + 52, 4)]),
-      ],
-      grid: [grid(0), ...(steps.length === 0 ? [] : [grid(half)])],
-      xAxis: [
-        { gridIndex: 0, ...iterationAxis(iterations) },
-        ...(steps.length === 0
-          ? []
-          : [
-              {
-                gridIndex: 1,
-                type: 'value',
-                min: 0,
-                max: Math.max(2, run.steps.length),
-                minInterval: 1,
-                ...axisStyle,
-                splitLine: { show: false },
-                axisLabel: { ...FONT, showMaxLabel: false },
-              },
-            ]),
-      ],
-      yAxis: [
-        { gridIndex: 0, ...share, interval: 25 },
-        ...(steps.length === 0
-          ? []
-          : [{ gridIndex: 1, type: 'value', scale: true, splitNumber: 4, ...axisStyle }]),
-      ],
-      series: [
-        whiskers(
-          rates.flatMap(({ mean, low, high }, i) =>
-            mean === null ? [] : [[i, percent(low), percent(high)]],
-          ),
-          SERIES[0]!,
-          0,
-        ),
-        dots(
-          rates.map(({ mean }) => (mean === null ? null : percent(mean))),
-          SERIES[0]!,
-          0,
-        ),
-        ...(steps.length === 0
-          ? []
-          : [
-              {
-                type: 'scatter',
-                xAxisIndex: 1,
-                yAxisIndex: 1,
-                silent: true,
-                symbolSize: 3.5,
-                itemStyle: { color: SERIES[1], opacity: 0.75 },
-                data: steps.map(({ at, loss }) => [at, loss]),
-              },
-            ]),
-      ],
+  const passed: Panel = {
+    ...at(0, 'rollouts that passed, by iteration'),
+    x: iterationAxis(iterations),
+    y: { ...share, interval: 25 },
+    series: ratesWith(rates, SERIES[0]!),
+  };
+  const loss: Panel = {
+    ...at(half, 'loss by optimiser step, nats a token'),
+    x: {
+      type: 'value',
+      min: 0,
+      max: Math.max(2, run.steps.length),
+      minInterval: 1,
+      ...axisStyle,
+      splitLine: { show: false },
+      axisLabel: { ...FONT, showMaxLabel: false },
     },
-  );
+    y: { type: 'value', scale: true, splitNumber: 4, ...axisStyle },
+    series: (axis) => [
+      {
+        type: 'scatter',
+        xAxisIndex: axis,
+        yAxisIndex: axis,
+        silent: true,
+        symbolSize: 3.5,
+        itemStyle: { color: SERIES[1], opacity: 0.75 },
+        data: steps.map(({ at: step, loss: value }) => [step, value]),
+      },
+    ],
+  };
+  const size = { width: WIDTH, height: 220 };
+  return panelChart('learning', size, steps.length === 0 ? [passed] : [passed, loss]);
 }
 
 /**
@@ -300,59 +253,53 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
   if (ids.length === 0) return null;
   const totals = iterations.map(({ buffer }) => ids.reduce((sum, id) => sum + kept(buffer, id), 0));
   const color = (i: number): string => SERIES[i % SERIES.length]!;
-  const bars = (axis: number, value: (iteration: number, id: string) => number): object[] =>
-    ids.map((id, i) => ({
-      type: 'bar',
-      name: `${i}`,
-      stack: `${axis}`,
-      xAxisIndex: axis,
-      yAxisIndex: axis,
-      silent: true,
-      barMaxWidth: 48,
-      itemStyle: { color: color(i) },
-      data: iterations.map((_, at) => value(at, id)),
-    }));
-  const shares = ids.length > 1; // one tier has all of it
+  const bars =
+    (value: (iteration: number, id: string) => number) =>
+    (axis: number): object[] =>
+      ids.map((id, i) => ({
+        type: 'bar',
+        name: `${i}`,
+        stack: `${axis}`,
+        xAxisIndex: axis,
+        yAxisIndex: axis,
+        silent: true,
+        barMaxWidth: 48,
+        itemStyle: { color: color(i) },
+        data: iterations.map((_, at) => value(at, id)),
+      }));
+  const shares = ids.length > 1; // a single tier has all of the buffer
   const [half, top, height] = [WIDTH / 2, 40 + 22 * Math.ceil(ids.length / 3), 180];
   const x = iterationAxis(iterations.map(({ iteration }) => iteration));
-  return svgChart(
-    'buffer',
-    { width: WIDTH, height: top + height + 28 },
-    {
-      title: [
-        title('in the buffer', 52, top - 22),
-        ...(shares ? [title('share of each tier', half + 52, top - 22)] : []),
-      ],
-      legend: {
-        top: 0,
-        left: 48,
-        itemWidth: 12,
-        itemHeight: 12,
-        icon: 'rect',
-        itemGap: 36, // texts are measured by a guess, and too short
-        textStyle: { ...FONT, color: INK },
-        data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })),
-        formatter: (name: string) => chartLabel(called({ tiers }, ids[Number(name)]!), 30),
-      },
-      grid: [
-        { left: 52, top, width: (shares ? half : WIDTH) - 76, height },
-        ...(shares ? [{ left: half + 52, top, width: half - 76, height }] : []),
-      ],
-      xAxis: [{ gridIndex: 0, ...x }, ...(shares ? [{ gridIndex: 1, ...x }] : [])],
-      yAxis: [
-        { gridIndex: 0, type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle },
-        ...(shares ? [{ gridIndex: 1, ...share, interval: 25 }] : []),
-      ],
-      series: [
-        ...bars(0, (at, id) => kept(iterations[at]!.buffer, id)),
-        ...(shares
-          ? bars(1, (at, id) =>
-              totals[at] === 0 ? 0 : percent(kept(iterations[at]!.buffer, id) / totals[at]!),
-            )
-          : []),
-      ],
+  const counts: Panel = {
+    title: title('in the buffer', 52, top - 22),
+    grid: { left: 52, top, width: (shares ? half : WIDTH) - 76, height },
+    x,
+    y: { type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle },
+    series: bars((at, id) => kept(iterations[at]!.buffer, id)),
+  };
+  const parts: Panel = {
+    title: title('share of each tier', half + 52, top - 22),
+    grid: { left: half + 52, top, width: half - 76, height },
+    x,
+    y: { ...share, interval: 25 },
+    series: bars((at, id) =>
+      totals[at] === 0 ? 0 : percent(kept(iterations[at]!.buffer, id) / totals[at]!),
+    ),
+  };
+  const size = { width: WIDTH, height: top + height + 28 };
+  return panelChart('buffer', size, shares ? [counts, parts] : [counts], {
+    legend: {
+      top: 0,
+      left: 48,
+      itemWidth: 12,
+      itemHeight: 12,
+      icon: 'rect',
+      itemGap: 36, // the width of texts is a guess that is too small
+      textStyle: { ...FONT, color: INK },
+      data: ids.map((_, i) => ({ name: `${i}`, itemStyle: { color: color(i) } })),
+      formatter: (name: string) => chartLabel(called({ tiers }, ids[Number(name)]!), 30),
     },
-  );
+  });
 }
 
 /**
@@ -465,7 +412,7 @@ export function emergenceChart(run: RunRecord): Html | null {
   );
 }
 
-/** What the layer choice measured; the trained ones are filled. Null where nothing was measured. */
+/** Scores of the layer choice, with the trained layers filled. Null if nothing was measured. */
 export function layerChart({ layers }: RunRecord): Html | null {
   if (layers === null || layers.scores === null || layers.scores.length === 0) return null;
   const scores = layers.scores
@@ -502,7 +449,10 @@ export function layerChart({ layers }: RunRecord): Html | null {
 
 const TIMELINE_ROWS = ['R1', 'R2', 'R3', 'R4', 'R5', 'R6', 'R7', 'gate'];
 
-/** When rules fired, what was done, and when the gate put an earlier adapter back. */
+/**
+ * Timeline of the rules that fired, their remedies, and the times when the gate restored an earlier
+ * adapter.
+ */
 export function timelineChart(run: RunRecord): Html | null {
   const iterations = thinned(
     [

@@ -1,6 +1,6 @@
 /**
- * What happened between before and after: learning, other methods, the adapter, rules and remedies.
- * Null where there is nothing to say.
+ * Sections on the course of a run: learning, other methods, the adapter, rules and remedies. Null
+ * if there is nothing to say.
  */
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
 import {
@@ -53,7 +53,7 @@ export function learningSection(run: RunRecord): Section {
       hitRateAndLossChart(run),
       'Rollouts that passed, and loss',
       'hit rate and loss over the run',
-      `Left: sampled replies that the verifier passed, of those it decided${mix}. ` +
+      `Left: share of the decided replies that passed${mix}. ` +
         'Right: training loss per labelled token.',
     ),
     several
@@ -61,7 +61,7 @@ export function learningSection(run: RunRecord): Section {
           emergenceChart(run),
           'Rollouts that passed, by tier',
           'hit rate by tier and iteration',
-          'Per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame ' +
+          'Per cent of sampled replies that passed, by tier and iteration; empty cells had no samples. A frame ' +
             'marks the iteration in which a tier had its first rollout to train on.',
         )
       : null, // as the hit rate above
@@ -70,7 +70,7 @@ export function learningSection(run: RunRecord): Section {
       'Replay buffer',
       'composition of the replay buffer by iteration',
       several
-        ? 'Accepted rollouts in the replay buffer, by tier: in number, and as parts of the whole.'
+        ? 'Accepted rollouts in the replay buffer, by tier: as counts, and as shares of the buffer.'
         : 'Accepted rollouts in the replay buffer.',
     ),
   ];
@@ -82,7 +82,7 @@ export function learningSection(run: RunRecord): Section {
       html`<p class="fair">No iteration had a rollout to train on, so nothing was trained.
 ${label(nothingAccepted(run.failures, run.refused, { ...run.manifest.start.evaluation, samples: undefined }), 600)}</p>`,
     found.length === 0
-      ? html`<p class="muted">No iteration has left anything in the log.</p>`
+      ? html`<p class="muted">The log has no records of any iteration.</p>`
       : found,
   );
 }
@@ -94,7 +94,7 @@ export function methodSection({ methods: compared, tiers }: RunRecord): Section 
   return section(
     'methods',
     'Methods compared',
-    html`<p class="note muted">Per cent of the test problems solved, 95 % interval beside the mean, with what each method costs. From
+    html`<p class="note muted">Per cent of the test problems solved, with the 95 % interval of the mean and the cost of each method. From
 comparison.json, which is not part of the signed log.</p>
 <div class="wide"><table class="dense"><thead><tr>${heads(['method', 'mean'])}${tierHeads(keys, tiers)}
 ${heads(['n', 'k', 'tokens', 'seconds'])}</tr></thead><tbody>
@@ -140,8 +140,8 @@ export function adapterSection(run: RunRecord): Section | null {
       'Layers',
       'score of each layer',
       layers?.method === 'gradient'
-        ? 'Gradient norm of an untrained adapter by layer; trained layers are filled.'
-        : 'Relative update of the residual stream by layer; trained layers are filled.',
+        ? 'Gradient norm of an untrained adapter by layer. Trained layers are filled.'
+        : 'Relative update of the residual stream by layer. Trained layers are filled.',
     ),
     list(rows),
   );
@@ -153,7 +153,7 @@ interface Event {
   readonly text: string;
 }
 
-/** What rules, remedies and the gate did, by iteration. */
+/** Events of rules, remedies and the gate, by iteration. */
 export function eventsOf(run: RunRecord): Event[] {
   const events: Event[] = [
     ...run.ruleEvaluations.flatMap(({ iteration, rules }) =>
@@ -202,12 +202,12 @@ export function ruleSection(run: RunRecord): Section | null {
         timelineChart(run),
         'Rules by iteration',
         'rules fired and remedies by iteration',
-        'Ring: a rule fired. Dot within: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate put an earlier adapter ' +
-          'back.',
+        'Ring: a rule fired. Dot inside: its remedy was carried out. Diamond: a remedy failed. Triangle: the gate restored an earlier ' +
+          'adapter.',
       ),
     events.length === 0
-      ? html`<p class="muted">No rule fired in ${evaluated} evaluation${evaluated === 1 ? '' : 's'}, and the gate never put an earlier
-adapter back. With fewer than three obligations a run has no process score: it says nothing about the process, good or bad.</p>`
+      ? html`<p class="muted">No rule fired in ${evaluated} evaluation${evaluated === 1 ? '' : 's'}, and the gate never restored an
+earlier adapter. With fewer than three obligations a run has no process score, so it says nothing about the process.</p>`
       : html`<div class="wide"><table class="text"><thead><tr>${heads(['iteration', 'what', 'how'])}</tr></thead><tbody>
 ${events.slice(0, ROWS).map(
   ({

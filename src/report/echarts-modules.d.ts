@@ -1,6 +1,6 @@
 /**
- * What is used of ECharts. Its own declarations import each other without file extensions, which
- * `moduleResolution: nodenext` cannot follow.
+ * Declarations of the parts of ECharts in use. Its own declarations import each other without file
+ * extensions, which `moduleResolution: nodenext` cannot follow.
  */
 declare module 'echarts/dist/echarts.esm.min.mjs' {
   export type EChartsCoreOption = Readonly<Record<string, unknown>>;

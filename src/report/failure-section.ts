@@ -1,4 +1,4 @@
-/** Why replies did not pass: of the test problems before and after, and of the rollouts. */
+/** Section on why replies did not pass: test problems before and after, and rollouts. */
 import type { Failures } from '../run-folder/derived-figures.js';
 import { testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
 import { failed, reasonShown } from '../text/failures.js';

@@ -4,14 +4,12 @@ import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { bestPolicy, conclusion } from '../text/conclusion.js';
 import { percent, points, pValue, whole } from '../text/figures.js';
-import { html, label, type Html, type HtmlValue } from '../text/hostile-text.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import { integrityLine, type Integrity } from './integrity.js';
 import { judgedBadge, readJudged } from './judge-badge.js';
-import { name } from './markup.js';
+import { card, name, time } from './markup.js';
 import type { Summary } from '../statistics/index.js';
 
-const time = (us: number): string =>
-  new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const duration = (seconds: number): string =>
   seconds < 120
     ? `${seconds.toFixed(0)} s`
@@ -19,7 +17,7 @@ const duration = (seconds: number): string =>
       ? `${(seconds / 60).toFixed(1)} min`
       : `${(seconds / 3600).toFixed(1)} h`;
 
-/** One tier's rate is no mean. */
+/** Caption of a mean over tiers; the rate of a single tier is not a mean. */
 const overTiers = ({ byTier }: Pick<Summary, 'byTier'>): string =>
   Object.keys(byTier).length === 1 ? '' : ', mean over tiers';
 
@@ -37,19 +35,17 @@ export function header(run: RunRecord, integrity: Integrity): Html {
   const best = bestPolicy(run);
   const seed = label(readWrittenSettings(settings).seed ?? '–', 20);
   const iterations = `${run.iterations.length} iteration${run.iterations.length === 1 ? '' : 's'}`;
-  const card = (value: string, caption: HtmlValue): Html =>
-    html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(version.version)} · run ${manifest.runId} · seed ${seed}${
     at !== null && html` · ${time(at.first)} UTC`
   }</p>
 <h1>${name(model.name, 80)} on ${name(task.id, 60)}</h1>
-<p class="conclusion${!reliable && ' bad'}">${reliable ? conclusion(run) : 'Nothing on this page can be relied on.'}</p>
+<p class="conclusion${!reliable && ' bad'}">${reliable ? conclusion(run) : 'Nothing on this page is reliable.'}</p>
 <p><span class="badge ${judged.tone}">${judged.text}</span>
 <span class="badge ${tone === 'good' ? 'plain' : tone}">${text}</span></p>
 ${
   end === null
-    ? html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`
+    ? html`<p class="fair"><b>The run has not ended.</b> This page shows what its log holds so far.</p>`
     : html`<p class="muted">Ended after ${iterations}: ${name(end.stopped, 200)}.</p>`
 }
 ${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}

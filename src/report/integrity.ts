@@ -1,4 +1,4 @@
-/** What this machine can say about a run's log. */
+/** What this machine can verify about the log of a run. */
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { verifyRun } from '../log/local-trust.js';
@@ -7,22 +7,11 @@ import { RUN_STREAMS } from '../run-folder/streams.js';
 import type { TruthVerification } from '../truth-seeking/run/verify.js';
 
 export type Integrity =
-  | Pick<
-      TruthVerification,
-      | 'outcome'
-      | 'disagreement'
-      | 'signer'
-      | 'records'
-      | 'signedRecords'
-      | 'heads'
-      | 'resumes'
-      | 'root'
-      | 'key'
-    >
+  | Omit<TruthVerification, 'runId'>
   | { readonly outcome: 'unchecked'; readonly reason: string };
 
 /**
- * Of a run of the loop. Why nothing could be checked is a finding too: no key, no log.
+ * Checks the log of a training run. A missing key or log is a finding too.
  * @throws IsoproError ABORTED
  */
 export const checkIntegrity = (
@@ -33,7 +22,7 @@ export const checkIntegrity = (
     verifyRun(folder, { streams: RUN_STREAMS, ...options, ...namedRun(folder) }),
   );
 
-/** Of a folder with a log of whatever kind, by what verifies it. @throws IsoproError ABORTED */
+/** Checks the log of a folder with a verification of its kind. @throws IsoproError ABORTED */
 export async function checkLog(
   folder: string,
   verify: () => Promise<TruthVerification>,
@@ -49,7 +38,7 @@ export async function checkLog(
   }
 }
 
-/** One line for a badge, and whether it is good news. */
+/** Text of a badge, and its tone. */
 export function integrityLine(integrity: Integrity): {
   readonly text: string;
   readonly tone: 'good' | 'fair' | 'bad';
@@ -76,24 +65,21 @@ export function integrityLine(integrity: Integrity): {
     : { text: "log complete, signed by another's witness", tone: 'good' };
 }
 
-/** What the badge means, in sentences. */
+/** Explains the badge in sentences. */
 export function integrityText(integrity: Integrity): string[] {
   if (integrity.outcome === 'unchecked')
     return [`The log could not be checked when this page was written: ${integrity.reason}.`];
   const { outcome, disagreement, signer, records, signedRecords, heads, resumes, key } = integrity;
   const meaning = {
-    ok: 'The log is complete, and all of it is under a final signed head.',
+    ok: 'The log is complete, and a final signed head covers all of it.',
     open:
-      'Nothing in the log disagrees, the run it holds is complete, and all of it is under a signed head. It stays open, since it can be ' +
+      'The log is consistent, its run is complete, and a signed head covers all of it. It stays open, because the run can be ' +
       'measured again.',
-    unterminated:
-      'Nothing in the log disagrees, but the run has not ended: no final head is known.',
-    tampered:
-      'The log disagrees with itself or with a signed head. Nothing on this page can be relied on.',
-    truncated:
-      'Records are missing that a signed head counts. Nothing on this page can be relied on.',
+    unterminated: 'The log is consistent, but the run has not ended: there is no final head.',
+    tampered: 'The log contradicts itself or a signed head. Nothing on this page is reliable.',
+    truncated: 'Records that a signed head covers are missing. Nothing on this page is reliable.',
     equivocation:
-      'Two different histories of one size were signed. Nothing on this page can be relied on.',
+      'Two different histories of the same size were signed. Nothing on this page is reliable.',
   }[outcome];
   return [
     meaning,
@@ -103,11 +89,11 @@ export function integrityText(integrity: Integrity): string[] {
     `${records} records, ${signedRecords} of them under ${heads} signed head${heads === 1 ? '' : 's'}; resumed ${resumes} ` +
       `time${resumes === 1 ? '' : 's'}.`,
     signer === 'witness'
-      ? 'Signed by a witness, a process of its own that keeps every head.'
+      ? 'Signed by a witness, a separate process that keeps every head.'
       : 'Signed by the run itself: no witness kept its heads.',
     key.ownedByThisUser
       ? 'The key belongs to the user who wrote this page, who could have signed any history. Another person should check the log against ' +
-        'a key and heads that were published while the run went on.'
+        'a key and heads that were published during the run.'
       : `Checked against the key ${key.text}.`,
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * What the last judge of a run left in its folder. The file is not signed: whoever has the folder
- * can write one.
+ * Badge for the last judgement in the folder of a run. The file is not signed: anyone who has the
+ * folder can write one.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
@@ -15,7 +15,7 @@ const form = z.object({
   runId: z.string().nullable(),
   verdict: z.enum(['pass', 'not_verified', 'hard_fail', 'not_ended']),
   failure: z.object({ name: z.string(), detail: z.string() }).nullable(),
-  /** What was not; absent in older traces. */
+  /** Checks that were not verified; absent in older traces. */
   notVerified: z.array(z.string()).max(100).optional(),
 });
 
@@ -60,28 +60,34 @@ export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity
   const { verdict, failure } = judged;
   if (verdict === 'hard_fail')
     return {
-      text: `the judge refused it: ${label(failure?.detail ?? 'no reason given', 200)}`,
+      text: `the judge rejected it: ${label(failure?.detail ?? 'no reason given', 200)}`,
       tone: 'bad',
     };
   if (verdict === 'not_ended')
-    return { text: 'judged before it had ended: no verdict', tone: 'fair' };
+    return { text: 'judged before the run had ended: no verdict', tone: 'fair' };
   if (verdict === 'not_verified') {
     const [first] = judged.notVerified ?? [];
     const what = first === undefined ? '' : `: ${label(first, 200)}`;
     return {
-      text: `judged, not verified: nothing fails, but not everything was measured and confirmed${what}`,
+      text: `judged, not verified: no check failed, but not everything was measured and confirmed${what}`,
       tone: 'fair',
     };
   }
   if (integrity.outcome !== 'ok')
-    return { text: 'a judge found the log whole, which does not hold here now', tone: 'fair' };
+    return {
+      text: 'a judge found the log intact, but this check does not confirm it',
+      tone: 'fair',
+    };
   if (!integrity.key.ownedByThisUser)
-    return { text: 'a judge found the log whole, says a file in its folder', tone: 'fair' };
+    return {
+      text: 'according to a file in the folder, a judge found the log intact',
+      tone: 'fair',
+    };
   if (shortcoming(run) !== null)
     return {
-      text: 'its log is whole, says the judge; the run itself came to nothing',
+      text: 'the judge found the log intact; the run has no result',
       tone: 'fair',
     };
   const tone = toneOfConclusion(run);
-  return { text: `its log is whole, says the judge${AND_THE_MODEL[tone]}`, tone };
+  return { text: `the judge found the log intact${AND_THE_MODEL[tone]}`, tone };
 }

@@ -1,7 +1,7 @@
 /** Curves over steps as lines of text, for a terminal. */
 
 export interface Curve {
-  /** One character. */
+  /** Character of the curve. */
   readonly mark: string;
   readonly name: string;
   readonly points: readonly { readonly step: number; readonly loss: number }[];

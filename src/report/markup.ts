@@ -1,4 +1,4 @@
-/** The small parts that sections of a report are made of. */
+/** Building blocks of the sections of a report. */
 import type { PairedCounts } from '../run-folder/comparison.js';
 import { pValue } from '../text/figures.js';
 import type { TierInfo } from '../run-folder/read-run.js';
@@ -32,7 +32,14 @@ ${sections.map(
 )}</ul></nav>
 `;
 
-/** @param description for who cannot see it */
+/** A figure with its caption in a row of such. */
+export const card = (value: string, caption: HtmlValue): Html =>
+  html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
+/** Date and time of microseconds since 1970, in UTC to the second. */
+export const time = (us: number): string =>
+  new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
+
+/** @param description for readers who cannot see the chart */
 export const figure = (
   chart: Html | null,
   title: string,

@@ -1,4 +1,4 @@
-/** Where a run comes from: who vouches for its log, and what determined it. */
+/** Sections on the origin of a run: who vouches for its log, and what determined it. */
 import type { RunRecord } from '../run-folder/read-run.js';
 import { html, label, type HtmlValue } from '../text/hostile-text.js';
 import { integrityText, type Integrity } from './integrity.js';
@@ -17,7 +17,7 @@ export function integritySection(integrity: Integrity): Section {
     'integrity',
     'Integrity',
     integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
-    html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone:
+    html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>; to check the log only:
 <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`,
     integrity.outcome !== 'unchecked' && list([['Merkle root', integrity.root]]),
   );

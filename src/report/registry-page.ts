@@ -12,8 +12,9 @@ import type { Registry } from '../registry/registry.js';
 import type { AliasState, Entry } from '../registry/state.js';
 import { validateRegistry, type Validation } from '../registry/upkeep.js';
 import { percent, whole } from '../text/figures.js';
-import { html, label, type Html, type HtmlValue } from '../text/hostile-text.js';
+import { html, label, type Html } from '../text/hostile-text.js';
 import {
+  card,
   contents,
   figure,
   heads,
@@ -22,16 +23,17 @@ import {
   name,
   ROWS,
   section,
+  time,
   type Section,
 } from './markup.js';
 import { page } from './page.js';
 import { axisStyle, BAD, FONT, INK, SERIES, svgChart } from './svg-chart.js';
 
-/** One stage of a run through everything. */
+/** A stage of a run through all steps. */
 export interface Stage {
   readonly stage: string;
   readonly seconds: number;
-  /** What came of it. */
+  /** Result of the stage. */
   readonly said: string;
 }
 
@@ -49,8 +51,6 @@ interface Shown {
 /** Charts of the latest; a page with hundreds of them is not read. */
 const CHARTS = 12;
 
-const time = (us: number): string =>
-  new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const seconds = (value: number): string =>
   value < 10
     ? `${value.toFixed(2)} s`
@@ -59,8 +59,6 @@ const seconds = (value: number): string =>
       : `${(value / 60).toFixed(1)} min`;
 const many = (count: number, one: string, several = `${one}s`): string =>
   count === 1 ? one : several;
-const card = (value: string, caption: HtmlValue): Html =>
-  html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
 const TONES: Readonly<Record<string, string>> = {
   accepted: 'good',
   rollback: 'bad',
@@ -96,15 +94,15 @@ function header({ reading, validation }: Shown, title: string): Html {
 <h1>${label(title, 120)}</h1>
 <p><span class="badge ${isSound ? 'good' : 'bad'}">${
     isSound
-      ? `sound: ${whole(validation.records)} signed records, every gate decided again`
+      ? `valid: ${whole(validation.records)} signed records, every gate decision confirmed`
       : `${validation.defects.length} defects`
   }</span></p>
 ${validation.defects.slice(0, ROWS).map(({ message }) => html`<p class="bad">${label(message, 400)}</p>`)}
 <div class="cards">
 ${card(whole(live), many(live, 'name in use', 'names in use'))}
 ${card(whole(state.entries.size), `${many(state.entries.size, 'adapter')} published`)}
-${card(`${accepted} of ${state.gates.length}`, 'gates that were begun accepted their challenger')}
-${card(whole(forced), `${many(forced, 'move')} by force, on record as such`)}
+${card(`${accepted} of ${state.gates.length}`, 'gates accepted their challenger')}
+${card(whole(forced), `${many(forced, 'move')} by force, recorded as such`)}
 ${card(whole(back), many(back, 'rollback'))}
 </div>
 </header>
@@ -126,7 +124,7 @@ function useSection({ reading }: Shown): Section {
     const terms =
       probation === null
         ? 'every key'
-        : `${percent(probation.share)} % of the keys, until ${whole(probation.problems)} problems have passed`;
+        : `${percent(probation.share)} % of the keys, for ${whole(probation.problems)} problems`;
     const seen = observed === null ? '' : html` <small>${whole(observed.blocks)} seen</small>`;
     return html`<tr><td>${name(aliasText(slot, alias), 80)}</td><td>${shortName(reading, current)}</td><td>${time(movedUs)}</td>
 <td>${by}</td><td>${terms}${seen}</td><td>${before === undefined ? '–' : shortName(reading, before)}</td></tr>
@@ -137,8 +135,8 @@ function useSection({ reading }: Shown): Section {
     'use',
     'In use',
     rows.length === 0
-      ? html`<p class="muted">No name stands for anything yet.</p>`
-      : table(['name', 'stands for', 'since (UTC)', 'by', 'for', 'a rollback goes to'], rows),
+      ? html`<p class="muted">No name points to anything yet.</p>`
+      : table(['name', 'points to', 'since (UTC)', 'by', 'for', 'a rollback restores'], rows),
   );
 }
 
@@ -158,7 +156,7 @@ function stageSection(stages: readonly Stage[]): Section {
   return section(
     'stages',
     'From training to rollback',
-    table(['stage', 'time', 'share', 'what came of it'], [...rows, sum]),
+    table(['stage', 'time', 'share', 'result'], [...rows, sum]),
   );
 }
 
@@ -249,8 +247,8 @@ function evidenceSection({ reading, courses }: Shown): Section {
     const against = html`${shortName(reading, course.id)} against ${shortName(reading, course.against)}`;
     const meaning =
       kind === 'gate'
-        ? 'E grows with every problem that only the challenger solves; at the dashed line it is accepted.'
-        : 'The largest E so far: it grows with every problem that only the version before solves; at the dashed line that is put back.';
+        ? 'E grows with every problem that only the challenger solves. At the dashed line the challenger is accepted.'
+        : 'The largest E so far. It grows with every problem that only the previous version solves. At the dashed line that version is restored.';
     return figure(
       courseChart(course, i),
       `${what}: ${said}`,
@@ -262,14 +260,14 @@ function evidenceSection({ reading, courses }: Shown): Section {
     'evidence',
     'Evidence',
     rows.length === 0
-      ? html`<p class="muted">No gate was begun.</p>`
+      ? html`<p class="muted">No gate was started.</p>`
       : table(
           ['gate', 'name', 'challenger', 'incumbent', 'attempt, its α', 'decision', 'because'],
           rows,
         ),
     charts,
     courses.length > CHARTS &&
-      html`<p class="note muted">The last ${CHARTS} of ${courses.length} are drawn.</p>`,
+      html`<p class="note muted">Only the last ${CHARTS} of ${courses.length} are drawn.</p>`,
   );
 }
 
@@ -328,8 +326,8 @@ const originSection = ({ reading }: Shown): Section =>
       ['last head', reading.heads.at(-1)?.root ?? '–'],
       ['map of names', reading.state.root()],
     ]),
-    html`<p class="note muted">Derived from the registry's signed log and the kept trials alone; <code>adapters validate</code>
-does the same, and <code>adapters history --at DATE --proof FILE</code> proves what stood for what on a day.</p>`,
+    html`<p class="note muted">Derived only from the registry's signed log and the saved trials. <code>adapters validate</code>
+does the same, and <code>adapters history --at DATE --proof FILE</code> proves what a name pointed to on a day.</p>`,
   );
 
 /** The page's text; the same for the same registry. @throws IsoproError as Registry.read */

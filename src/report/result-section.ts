@@ -13,9 +13,7 @@ import {
   bounds,
   decimal,
   decimalBounds,
-  forgettingNotes,
-  forgettingSentences,
-  restraintSentences,
+  forgettingText,
   MEASURE_NOTES,
   MEASURE_TITLES,
   percent,
@@ -83,7 +81,7 @@ ${pair(comparison?.byTier[key])}${best !== null && html`<td>${percent(best[1].by
   return section(
     'result',
     'Before and after',
-    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and
+    html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, with 95 % intervals. Evaluated once before and
 once after the run.${
       several.length > 0 && [
         ' The mean counts each tier once',
@@ -101,11 +99,11 @@ ${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.di
 ${pair(comparison)}${best !== null && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
-<p class="note muted">p: exact two-sided paired tests over the same problems, of a tier McNemar's, of the mean that of its change, where a
-problem counts as its tier weighs; p values of tiers are not adjusted for their number.
+<p class="note muted">p: exact two-sided paired tests over the same problems: McNemar's for a tier; for the mean, a test of its change in which each
+problem has the weight of its tier. p values of tiers are not adjusted for their number.
 ${best !== null && html`Best program: ${name(best[0], 60)}, see below.`}</p>
-${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
-${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
+${invalid && html`<p class="bad">The verifier reached no verdict on more than 1 % of the replies, so these figures are not a result.</p>`}
+${!invalid && none > 0 && html`<p class="note fair">${none} replies have no verdict and are not counted.</p>`}
 ${rateTable(testRates(run), keys, run.tiers)}
 ${run.forgetting !== null && forgettingPart(run.forgetting, run.submission?.restraint)}
 ${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys, run.tiers)}
@@ -113,7 +111,7 @@ ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys, run.tiers)}$
   );
 }
 
-/** Format and skill apart: rates beside accuracy, by tier. */
+/** Table that separates format and skill: rates next to the accuracy, by tier. */
 function rateTable(
   rates: readonly TestRate[],
   keys: readonly string[],
@@ -137,17 +135,13 @@ ${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)
 )}</tbody></table></div>`;
 }
 
-/** What it cost: the model on what it was not trained on. */
+/** Section on forgetting: the model on texts that it was not trained on. */
 const forgettingPart = (
   forgetting: Forgetting,
   restraint: Submission['restraint'],
 ): Html => html`<h3>Forgetting</h3>
-<p class="note muted">On texts written for this measure, which no run trains on. Intervals are over texts.</p>
-${[
-  ...forgettingSentences(forgetting),
-  ...restraintSentences(restraint),
-  ...forgettingNotes(forgetting),
-].map((sentence) => html`<p>${sentence}.</p>`)}`;
+<p class="note muted">On texts written for this measure, on which no run trains. Intervals are over texts.</p>
+${forgettingText(forgetting, restraint).map((sentence) => html`<p>${sentence}.</p>`)}`;
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
 function measureTables(
@@ -168,8 +162,8 @@ function measureTables(
     if (rows.length === 0) return [];
     return [
       html`<h3>${MEASURE_TITLES[measure]}</h3>
-<p class="note muted">${MEASURE_NOTES[measure]}. Means over tiers, 95 % bootstrap interval over problems; valid: per
-cent of the replies that had the figure, or passed, with Wilson's interval.</p>
+<p class="note muted">${MEASURE_NOTES[measure]}. Means over tiers, with 95 % bootstrap intervals over problems; valid: per
+cent of the replies that had the figure or passed, with Wilson's interval.</p>
 <div class="wide"><table class="dense"><thead><tr>${heads(['', 'n', 'valid', 'mean'])}${tierHeads(columns, tiers)}</tr></thead><tbody>
 ${rows.map(
   ([who, of]) => html`<tr><td>${name(who, 60)}</td><td>${of.n}</td>
@@ -182,7 +176,7 @@ ${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
   });
 }
 
-/** What a model must exceed to have learned anything. */
+/** Table of the trivial policies, which a model must beat to have learned anything. */
 function policyTable(
   policies: readonly (readonly [string, Summary])[],
   keys: readonly string[],
@@ -190,7 +184,7 @@ function policyTable(
 ): Html {
   const columns = severalOf(keys).slice(0, COLUMNS);
   return html`<h3>Without a model</h3>
-<p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
+<p class="note muted">Trivial policies (programs of a few lines) on the same problems: per cent solved.</p>
 <div class="wide"><table class="dense"><thead><tr>${heads(['program', 'mean'])}${tierHeads(columns, tiers)}</tr></thead><tbody>
 ${policies.map(([policy, { mean, byTier }]) => {
   const solved = cells(columns.map((key) => percent(byTier[key]?.mean)));

@@ -6,18 +6,18 @@ import { visible } from '../visible-text.js';
 import { figureOf, section, tierName, type Section } from './markup.js';
 
 const ADMISSIONS: ReadonlyMap<string, string> = new Map([
-  ['admitted', 'in the replay buffer: trained on where it is drawn'],
+  ['admitted', 'in the replay buffer: trained on when it is drawn'],
   ['contrasted', 'trained on with its advantage over the other samples of its problem'],
-  ['distilled', 'trained on, each token towards what the teacher makes of it'],
-  ['uninformative', 'not trained on: no sample of its problem has another reward'],
+  ['distilled', 'trained on: each token towards the distribution of the teacher'],
+  ['uninformative', 'not trained on: all samples of its problem have the same reward'],
   ['failed', 'not trained on'],
   ['undecided', 'not trained on: no verdict'],
-  ['incomplete', 'not trained on: it did not end by itself'],
+  ['incomplete', 'not trained on: the reply was cut off'],
   ['contradictory', 'not trained on: its reasoning contradicts the problem'],
   ['duplicate', 'not trained on: like an earlier sample'],
 ]);
 
-/** Characters of a question and of its reply in the line that opens a rollout. */
+/** Characters of a question and of its reply in the summary of a rollout. */
 const ASKED = 100;
 
 /** @param budget bytes for all of them together; the longest texts are shortened until they fit */
@@ -59,9 +59,9 @@ export function rolloutSection(
     'Rollouts',
     html`<p class="note muted">${kept.length} of ${rolloutCount}, chosen evenly over ${
       named.length > 1 && 'tiers, '
-    }iterations and verdicts, so that their
-proportions are not the run's. Characters that would not show are written as symbols.</p>
-<p class="note muted only-print">Only rollouts that were open on the screen are printed.</p>
+    }iterations and verdicts, so their
+proportions differ from those of the run. Invisible characters are written as symbols.</p>
+<p class="note muted only-print">Only rollouts that are open on the screen are printed.</p>
 <div class="tools"><input id="query" type="search" placeholder="search in prompts, replies and violations" aria-label="search">
 ${select('tier', 'all tiers', tiers)}
 ${select('iteration', 'all iterations', iterations)}
@@ -117,7 +117,7 @@ function rolloutItem(
 <div><h4>reply</h4><pre>${shortened(text)}</pre><h4>prompt</h4><pre>${shortened(prompt)}</pre></div>
 <div><h4>verdict</h4>${verdictOf(verdict)}${
     results !== undefined &&
-    html`<div class="beside"><div><h4>result</h4><pre>${shortened(results.found)}</pre></div>
+    html`<div class="side-by-side"><div><h4>result</h4><pre>${shortened(results.found)}</pre></div>
 <div><h4>expected</h4><pre>${shortened(results.expected)}</pre></div></div>`
   }
 <h4>rollout</h4><ul>${facts.map((fact) => html`<li>${fact}</li>`)}</ul></div>
@@ -125,7 +125,7 @@ function rolloutItem(
 `;
 }
 
-/** Each name once, with how often it occurs. */
+/** Lists each name once, with the number of its occurrences. */
 function counted(names: readonly string[]): string {
   const times = new Map<string, number>();
   for (const each of names) times.set(each, (times.get(each) ?? 0) + 1);

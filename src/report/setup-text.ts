@@ -1,4 +1,4 @@
-/** What people read of how something was asked, one way everywhere. */
+/** Text of a setup, the same in every output. */
 import { NO_PROMPT } from '../truth-seeking/analysis/from-run.js';
 
 /** `accuracy:metric=brier,mode=eventual` as `accuracy brier,eventual`. */

@@ -15,6 +15,13 @@ export const ACCENT = 'var(--accent)';
 export const BAD = 'var(--bad)';
 export const FONT = { color: MUTED, fontSize: 12, fontFamily: 'inherit' };
 
+/** Interface of a custom series of ECharts. */
+export interface CustomApi {
+  value(dimension: number): number;
+  coord(point: readonly number[]): [number, number];
+  size(extent: readonly number[]): [number, number];
+}
+
 export const axisStyle = {
   axisLine: { lineStyle: { color: RULE } },
   axisTick: { lineStyle: { color: RULE } },
@@ -32,6 +39,31 @@ export const chartLabel = (text: string, length: number): string => {
   const short = label(text, length);
   return short in {} ? `${short}\u00a0` : short;
 };
+
+/** A panel of a chart: its title, its place, its axes, and its series for an axis index. */
+export interface Panel {
+  readonly title: object;
+  readonly grid: object;
+  readonly x: object;
+  readonly y: object;
+  readonly series: (axis: number) => readonly object[];
+}
+
+/** Draws panels in one chart. @param more options of the whole chart, such as a legend */
+export const panelChart = (
+  name: string,
+  size: { readonly width: number; readonly height: number },
+  panels: readonly Panel[],
+  more: EChartsCoreOption = {},
+): Html =>
+  svgChart(name, size, {
+    title: panels.map(({ title }) => title),
+    ...more,
+    grid: panels.map(({ grid }) => grid),
+    xAxis: panels.map(({ x }, gridIndex) => ({ gridIndex, ...x })),
+    yAxis: panels.map(({ y }, gridIndex) => ({ gridIndex, ...y })),
+    series: panels.flatMap(({ series }, axis) => series(axis)),
+  });
 
 /** @param name names the chart within the page, so that ids of several charts do not clash */
 export function svgChart(

@@ -9,7 +9,17 @@ import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { changesOf, martingale } from '../truth-seeking/strategies/martingale.js';
 import { dots, thinned, title, whiskers } from './charts.js';
 import type { Html } from '../text/hostile-text.js';
-import { ACCENT, axisStyle, chartLabel, FONT, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
+import {
+  ACCENT,
+  axisStyle,
+  chartLabel,
+  FONT,
+  MUTED,
+  panelChart,
+  RULE,
+  SERIES,
+  type Panel,
+} from './svg-chart.js';
 import { forecastGroupsOf, forecastsOf, towardsTruth, type ShownSetup } from './truth-figures.js';
 
 /** Panels, lines of a panel and points of one, at most. */
@@ -23,44 +33,26 @@ const CHANGES = { change: 'difference', granularity: 'steps' } as const;
 
 const percent = (fraction: number): number => 100 * fraction;
 
-interface Panel {
-  readonly name: string;
-  readonly x: object;
-  readonly y: object;
-  readonly series: (axis: number) => readonly object[];
-}
+type SetupPanel = Pick<Panel, 'x' | 'y' | 'series'> & { readonly name: string };
 
-/** Panels side by side, at most three in a row. */
-function panels(name: string, all: readonly Panel[]): Html | null {
+/** Draws panels side by side, at most three in a row. */
+function panels(chart: string, all: readonly SetupPanel[]): Html | null {
   if (all.length === 0) return null;
   const columns = Math.min(3, all.length);
   const width = WIDTH / columns;
-  const place = (i: number): readonly [number, number] => [
-    (i % columns) * width,
-    Math.floor(i / columns) * CELL,
-  ];
-  return svgChart(
-    name,
+  return panelChart(
+    chart,
     { width: WIDTH, height: Math.ceil(all.length / columns) * CELL },
-    {
-      title: all.map((panel, i) =>
-        title(chartLabel(panel.name, columns === 3 ? 40 : 70), place(i)[0] + 44, place(i)[1] + 4),
-      ),
-      grid: all.map((_, i) => ({
-        left: place(i)[0] + 50,
-        top: place(i)[1] + 32,
-        width: width - 74,
-        height: CELL - 74,
-      })),
-      xAxis: all.map(({ x }, gridIndex) => ({
-        gridIndex,
-        ...axisStyle,
-        splitLine: { show: false },
-        ...x,
-      })),
-      yAxis: all.map(({ y }, gridIndex) => ({ gridIndex, ...axisStyle, ...y })),
-      series: all.flatMap(({ series }, axis) => series(axis)),
-    },
+    all.map(({ name, x, y, series }, i): Panel => {
+      const [left, top] = [(i % columns) * width, Math.floor(i / columns) * CELL];
+      return {
+        title: title(chartLabel(name, columns === 3 ? 40 : 70), left + 44, top + 4),
+        grid: { left: left + 50, top: top + 32, width: width - 74, height: CELL - 74 },
+        x: { ...axisStyle, splitLine: { show: false }, ...x },
+        y: { ...axisStyle, ...y },
+        series,
+      };
+    }),
   );
 }
 
@@ -76,6 +68,14 @@ const named = (text: string): object => ({
   nameLocation: 'middle',
   nameGap: 24,
   nameTextStyle: FONT,
+});
+const scatter = (axis: number, data: readonly (readonly number[])[], style: object): object => ({
+  type: 'scatter',
+  xAxisIndex: axis,
+  yAxisIndex: axis,
+  silent: true,
+  data,
+  ...style,
 });
 const line = (
   axis: number,
@@ -97,7 +97,7 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
   const shown = setups.filter(({ paths }) => paths.length > 0).slice(0, PANELS);
   return panels(
     'beliefs',
-    shown.map(({ name, paths }): Panel => {
+    shown.map(({ name, paths }): SetupPanel => {
       const lines = paths.map(towardsTruth);
       const steps = Math.max(...lines.map(({ length }) => length));
       const means = Array.from({ length: steps }, (_, step) => {
@@ -144,8 +144,8 @@ export function beliefLineChart(setups: readonly ShownSetup[]): Html | null {
 }
 
 /**
- * How often option 0 was right where it was believed so much, before the first step and after the
- * last.
+ * Calibration: how often option 0 was right, by the belief in it, before the first step and after
+ * the last.
  */
 export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
   const shown = setups
@@ -154,7 +154,7 @@ export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
   return panels(
     'calibration',
     shown.map(
-      ({ name, paths }): Panel => ({
+      ({ name, paths }): SetupPanel => ({
         name,
         x: { ...share, ...named('belief in option 0') },
         y: share,
@@ -180,17 +180,11 @@ export function calibrationChart(setups: readonly ShownSetup[]): Html | null {
                 color,
                 axis,
               ),
-              {
-                type: 'scatter',
-                xAxisIndex: axis,
-                yAxisIndex: axis,
-                silent: true,
-                symbol: i === 0 ? 'circle' : 'rect',
-                symbolSize: 7,
-                itemStyle: { color },
-                z: 2,
-                data: bins.map(({ forecast, observed }) => [percent(forecast), percent(observed)]),
-              },
+              scatter(
+                axis,
+                bins.map(({ forecast, observed }) => [percent(forecast), percent(observed)]),
+                { symbol: i === 0 ? 'circle' : 'rect', symbolSize: 7, itemStyle: { color }, z: 2 },
+              ),
             ];
           }),
         ],
@@ -209,7 +203,7 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
     .slice(0, PANELS);
   return panels(
     'changes',
-    shown.map(({ name, paths }): Panel => {
+    shown.map(({ name, paths }): SetupPanel => {
       const all = paths.flatMap(({ path }) => changesOf(path, CHANGES));
       const [priors, changes] = [all.map(({ prior }) => prior), all.map(({ change }) => change)];
       const { regression, bins } = martingale(
@@ -233,18 +227,11 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
           axisLabel: { ...FONT, formatter: '{value}' },
         },
         series: (axis) => [
-          {
-            type: 'scatter',
-            xAxisIndex: axis,
-            yAxisIndex: axis,
-            silent: true,
-            symbolSize: 4,
-            itemStyle: { color: MUTED, opacity: 0.45 },
-            data: thinned(all, POINTS).map(({ prior, change }) => [
-              percent(prior),
-              percent(change),
-            ]),
-          },
+          scatter(
+            axis,
+            thinned(all, POINTS).map(({ prior, change }) => [percent(prior), percent(change)]),
+            { symbolSize: 4, itemStyle: { color: MUTED, opacity: 0.45 } },
+          ),
           line(
             axis,
             [
@@ -253,13 +240,10 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
             ],
             { width: 1, color: RULE },
           ),
-          ...[
-            (each: (typeof band)[number]) => each.low,
-            (each: (typeof band)[number]) => each.high,
-          ].map((of) =>
+          ...(['low', 'high'] as const).map((side) =>
             line(
               axis,
-              band.map((each) => [percent(each.x), percent(of(each))] as const),
+              band.map((each) => [percent(each.x), percent(each[side])] as const),
               { width: 1, color: ACCENT, opacity: 0.5, type: 'dashed' },
             ),
           ),
@@ -268,17 +252,11 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
             band.map(({ x, fitted }) => [percent(x), percent(fitted)] as const),
             { width: 2, color: ACCENT },
           ),
-          {
-            type: 'scatter',
-            xAxisIndex: axis,
-            yAxisIndex: axis,
-            silent: true,
-            symbol: 'diamond',
-            symbolSize: 9,
-            itemStyle: { color: SERIES[1] },
-            z: 3,
-            data: bins.map(({ prior, change }) => [percent(prior), percent(change)]),
-          },
+          scatter(
+            axis,
+            bins.map(({ prior, change }) => [percent(prior), percent(change)]),
+            { symbol: 'diamond', symbolSize: 9, itemStyle: { color: SERIES[1] }, z: 3 },
+          ),
         ],
       };
     }),

@@ -1,4 +1,4 @@
-/** What a page of a truth run shows, derived from its records. */
+/** Figures for the page of a truth run, derived from its records. */
 import { groupOf, type BeliefPath } from '../truth-seeking/beliefs/belief.js';
 import { beliefPath, type Readout } from '../truth-seeking/beliefs/readout.js';
 import { targetOf } from '../truth-seeking/problem.js';
@@ -11,7 +11,7 @@ import { setupText } from './setup-text.js';
 export interface ShownPath {
   readonly record: TrajectoryRecord;
   readonly path: BeliefPath;
-  /** 1 where option 0 is right, null where nobody knows. */
+  /** 1 if option 0 is right, null if the answer is unknown. */
   readonly target: 0 | 1 | null;
 }
 

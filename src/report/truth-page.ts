@@ -9,7 +9,7 @@ import { verifyTruthRun } from '../truth-seeking/run/verify.js';
 import { whole } from '../text/figures.js';
 import { html, label, type Html } from '../text/hostile-text.js';
 import { checkLog, integrityLine, type Integrity } from './integrity.js';
-import { contents, list, name, section, type Section } from './markup.js';
+import { card, contents, list, name, section, type Section } from './markup.js';
 import { integritySection, leaves } from './origin-sections.js';
 import { page } from './page.js';
 import { shownSetups } from './truth-figures.js';
@@ -29,19 +29,17 @@ function truthHeader(run: TruthRun, integrity: Integrity): Html {
   const believed = state.trajectories.filter(({ trajectory: { id } }) =>
     state.readers.some((by) => state.beliefs(id, by) !== null),
   ).length;
-  const card = (value: string, caption: string): Html =>
-    html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(start.code.version)} · truth run ${runId} · seed ${label(config.seed, 20)}</p>
 <h1>${name(policyName(run), 80)} on ${name(config.domain.join(', '), 100)}</h1>
-${!reliable && html`<p class="conclusion bad">Nothing on this page can be relied on.</p>`}
+${!reliable && html`<p class="conclusion bad">Nothing on this page is reliable.</p>`}
 <p><span class="badge ${tone === 'good' ? 'plain' : tone}">${text}</span></p>
-${state.complete === null && html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`}
+${state.complete === null && html`<p class="fair"><b>The run has not ended.</b> This page shows what its log holds so far.</p>`}
 <div class="cards">
 ${card(whole(state.trajectories.length), 'trajectories')}
-${card(whole(believed), 'of them with beliefs')}
+${card(whole(believed), 'trajectories with beliefs')}
 ${card(whole(state.results.length), 'results')}
-${card(whole(state.failures.length), 'questions about which nothing could be said')}
+${card(whole(state.failures.length), 'questions without a result')}
 </div>
 </header>
 `;
@@ -67,7 +65,7 @@ function settingsSection({ start }: TruthRun): Section {
 export interface TruthPageOptions {
   readonly tokens?: TokenFigures | undefined;
   readonly other?: TruthRun | null;
-  /** Whose beliefs are shown, as `readerNamed` takes it. */
+  /** Reader whose beliefs are shown, as `readerNamed` takes it. */
   readonly reader?: string | undefined;
 }
 
@@ -93,7 +91,7 @@ export function truthReportHtml(
 
 export interface TruthReportOptions {
   readonly file: string;
-  /** Folder of a run that this one stands beside. */
+  /** Folder of a run to compare with. */
   readonly against?: string;
   readonly tokens?: TokenFigures;
   readonly reader?: string | undefined;

@@ -39,7 +39,7 @@ export function resultsSection(run: TruthRun): Section {
   const whose = results.map(({ reader }) => (reader ? readerText(run, readerId(reader)) : null));
   const areOwn = whose.every((text) => text === null);
   if (results.length === 0)
-    return section('results', 'Results', html`<p class="muted">Nothing was scored yet.</p>`);
+    return section('results', 'Results', html`<p class="muted">Nothing has been scored yet.</p>`);
   return section(
     'results',
     'Results',
@@ -75,17 +75,17 @@ export function resultsSection(run: TruthRun): Section {
       ];
     })}</tbody></table></div>`,
     more(ROWS, results.length, 'results'),
-    html`<p class="note muted">Intervals are over groups of problems. What could not be measured is left out and counted; it is never a
-number.${
+    html`<p class="note muted">Intervals are over groups of problems. Values that could not be measured are left out and counted; they are never
+replaced by a number.${
       results.some((each) => slopeWithoutNoiseIn(each) !== null) &&
-      html` Noise in beliefs draws a slope down; without noise: from
-products of different measurements alone.`
+      html` Noise in beliefs lowers a slope; without noise: from
+products of different measurements only.`
     }</p>`,
   );
 }
 
 /**
- * A strategy with the options that tell it from others; what an analysis has made of its figures
+ * Name of a strategy with the options that distinguish it; what an analysis has made of its figures
  * follows in brackets.
  */
 function shortStrategy(config: string): string {
@@ -102,20 +102,20 @@ export function beliefSection(setups: readonly ShownSetup[], whose: string | nul
   return section(
     'beliefs',
     'Beliefs',
-    whose !== null && html`<p>Here and below: ${label(whose, 120)}.</p>`,
+    whose !== null && html`<p>Beliefs here and below: ${label(whose, 120)}.</p>`,
     figure(
       beliefLineChart(setups),
       'By step',
-      'Belief in the right answer before the first step and after each, one panel a setup',
-      html`Belief in the right answer; in option 0 where nobody knows it. Grey: single trajectories, at most 40 of them; blue: their mean
-with its 95 % interval, over those that have so many steps.`,
+      'Belief in the right answer before the first step and after each step, one panel per setup',
+      html`Belief in the right answer, or in option 0 if the answer is unknown. Grey: single trajectories, at most 40; blue: the mean
+and its 95 % interval, over the trajectories with this many steps.`,
     ),
     figure(
       calibrationChart(setups),
       'Calibration',
-      'How often option 0 was right, by how much it was believed, before the first step and after the last',
-      html`Grey dots: beliefs before the first step; blue squares: after the last. Tenths of the belief, Wilson intervals. On the diagonal
-beliefs are right as often as they say.`,
+      'How often option 0 was right, by the belief in it, before the first step and after the last',
+      html`Grey dots: beliefs before the first step; blue squares: after the last. Beliefs in bins of a tenth, with Wilson intervals. On the
+diagonal, beliefs are calibrated.`,
     ),
     scored.length > 0 &&
       html`<div class="wide"><table><thead><tr>${heads(['setup', 'n', 'Brier', 'after', 'calibration error', 'after'])}</tr></thead>
@@ -129,10 +129,10 @@ beliefs are right as often as they say.`,
     figure(
       changeChart(setups),
       'Change against the belief before',
-      'Change of a belief in one step, by the belief before it, one panel a setup',
-      html`Percentage points. Of a rational reasoner the line is flat and at 0: no belief tells which way it will change. Rising:
+      'Change of a belief in one step, by the belief before it, one panel per setup',
+      html`Percentage points. For a rational reasoner the line is flat at 0: a belief does not predict its own change. Rising:
 entrenched; falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths.
-As measured, noise and all: the slope without it stands among the results.`,
+The slope includes measurement noise; the slope without noise is in the results.`,
     ),
   );
 }
@@ -142,7 +142,7 @@ export interface TokenFigures {
   readonly evidence: readonly TokenEvidence[];
 }
 
-/** From the least likely token that is told apart, in nats. */
+/** Log-probability in nats from which on colours no longer differ. */
 const COLDEST = -8;
 /** @param strength of the colour, in [0, 1] */
 const coloured = (text: string, side: string, strength: number, title: string): Html =>
@@ -156,7 +156,7 @@ const heatMap = ({ tokens }: TokenHeat): Html =>
       (logprob ?? COLDEST) / COLDEST,
       logprob === null ? 'never' : logprob.toFixed(2),
     ),
-  )}</p><p class="note muted">The redder, the less likely: from 0 to ${COLDEST} nats.</p>`;
+  )}</p><p class="note muted">Redder is less likely, from 0 to ${COLDEST} nats.</p>`;
 
 const evidenceMap = ({ pieces }: TokenEvidence): Html => {
   const most = Math.max(1e-9, ...pieces.map(({ evidence }) => Math.abs(evidence)));
@@ -167,10 +167,10 @@ const evidenceMap = ({ pieces }: TokenEvidence): Html => {
       Math.abs(evidence) / most,
       decimalChange(evidence),
     ),
-  )}</p><p class="note muted">Green: towards option 0; red: towards option 1; the strongest word ${decimal(most)}.</p>`;
+  )}</p><p class="note muted">Green: towards option 0; red: towards option 1. The strongest word changes the belief by ${decimal(most)}.</p>`;
 };
 
-/** Most trajectories of a page, evenly chosen, and most characters of a step. */
+/** Trajectories of a page, chosen evenly, and characters of a step, at most. */
 const TRAJECTORIES = 60;
 const CHARACTERS = 4000;
 
@@ -200,21 +200,24 @@ function trajectoryItem(
 ${
   options !== null &&
   html`<p>Option 0: ${name(options[0], 60)}; option 1: ${name(options[1], 60)}; right: ${
-    target === null ? 'nobody knows' : name(options[target === 1 ? 0 : 1], 60)
+    target === null ? 'unknown' : name(options[target === 1 ? 0 : 1], 60)
   }.</p>`
 }
 <h4>belief in ${target === null ? 'option 0' : 'the right answer'}, step by step</h4>
 ${whose !== null && html`<p class="note muted">${label(whose, 120)}</p>`}
 <ol class="steps" start="0"><li>${bar(first)}</li>${trajectory.steps.map(
     ({ content, trainable }, i) =>
-      html`<li>${bar(towards[i + 1]!)}${!trainable && html` <small class="muted">not its own</small>`}
+      html`<li>${bar(towards[i + 1]!)}${!trainable && html` <small class="muted">part of the prompt</small>`}
 <pre>${shortened(content)}</pre></li>`,
   )}</ol>${heat !== undefined && heatMap(heat)}${evidence !== undefined && evidenceMap(evidence)}
 <p class="note muted">trajectory ${trajectory.id.slice(0, 16)}, seed ${label(trajectory.seed, 24)}</p></div></details>
 `;
 }
 
-/** Those with figures of single tokens first; the others evenly over all. */
+/**
+ * Section of the trajectories: first those with figures of single tokens, then others, chosen
+ * evenly.
+ */
 export function trajectorySection(
   run: TruthRun,
   setups: readonly ShownSetup[],
@@ -238,7 +241,7 @@ export function trajectorySection(
   return section(
     'trajectories',
     'Trajectories',
-    html`<p class="note muted">${shown.length} of ${all.length}, chosen evenly. Characters that would not show are written as symbols.</p>`,
+    html`<p class="note muted">${shown.length} of ${all.length}, chosen evenly. Invisible characters are written as symbols.</p>`,
     shown.map((each) => trajectoryItem(run, each, tokens, whose)),
   );
 }
@@ -247,13 +250,13 @@ export function differenceSection(run: TruthRun, other: TruthRun, reader?: strin
   const { rows, multiplicity }: RunDifference = crossRunDifference(run, other, reader);
   const body: HtmlValue =
     rows.length === 0
-      ? html`<p class="muted">The two have no setup and strategy in common.</p>`
+      ? html`<p class="muted">The two runs have no setup and strategy in common.</p>`
       : html`<div class="wide"><table class="rows"><thead><tr>${heads([
           ...[
             'strategy',
             'setup',
-            'there',
-            'here',
+            'other run',
+            'this run',
             'difference',
             '95 %',
             'p',
@@ -283,10 +286,10 @@ export function differenceSection(run: TruthRun, other: TruthRun, reader?: strin
           )}</tbody></table></div>`;
   return section(
     'difference',
-    'Beside another run',
-    html`<p>There: run <code>${other.runId}</code>, ${name(other.start.config.model, 60)}. Differences are over the problems of both.</p>`,
+    'Compared with another run',
+    html`<p>Other run: <code>${other.runId}</code>, ${name(other.start.config.model, 60)}. Differences are over the problems of both runs.</p>`,
     body,
-    html`<p class="note muted">${multiplicity.note}. An effect is claimed only where both were asked exactly the same
-questions under the same settings; it is that of the policy with all that differs beside them.</p>`,
+    html`<p class="note muted">${multiplicity.note}. An effect is claimed only if both runs asked exactly the same
+questions under the same settings. It is then the effect of the policy and of everything else that differs.</p>`,
   );
 }

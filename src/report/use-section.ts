@@ -1,6 +1,6 @@
 /**
- * How to use the adapter of a run, in commands that can be copied. Names are relative to the run
- * folder: the page names no other place.
+ * Section on how to use the adapter of a run, as commands to copy. Paths are relative to the run
+ * folder, so the page reveals no other path.
  */
 import {
   adaptedName,
@@ -20,8 +20,8 @@ import { trainedBehind } from '../run-folder/training-prompt.js';
 const MODEL_FILE = 'MODEL.gguf';
 
 /**
- * As the package takes it; a path, which holds where the run was started, gives way to the
- * stand-in.
+ * Model name as the package takes it. A path is only valid where the run was started, so the
+ * placeholder replaces it.
  */
 const modelName = (name: string): string =>
   name === EMBEDDED_MODEL || Object.hasOwn(MODEL_ALIASES, name) || /^(hf|https?):/.test(name)
@@ -40,7 +40,7 @@ export function useSection(run: RunRecord): Section | null {
     return section(
       'use',
       'Using the adapter',
-      html`<p class="fair">${lacking}: there is nothing to use.</p>`,
+      html`<p class="fair">${lacking}, so there is nothing to use.</p>`,
     );
   const { model, task, evaluation } = manifest.start;
   const adapter = `adapters/${submission.adapter}.gguf`;
@@ -52,16 +52,16 @@ export function useSection(run: RunRecord): Section | null {
   return section(
     'use',
     'Using the adapter',
-    html`<p class="note muted">For a shell in the run folder. ${MODEL_FILE} stands for the base model's file, SHA-256
-${model.sha256.slice(0, 16)}…: <code>npx isopro-native models list</code> says where the cache is.
-<code>npx isopro-native adapters use . --for PROGRAM</code> writes the same with all paths, also for LM Studio and transformers.</p>
-<p class="note muted">What was measured are replies to prompts of ${label(task.id, 60)} under this package's rendering; of other prompts
-and of other programs this page says nothing.</p>`,
+    html`<p class="note muted">Run these commands in the run folder. Replace ${MODEL_FILE} by the file of the base model, SHA-256
+${model.sha256.slice(0, 16)}…; <code>npx isopro-native models list</code> shows where the cache is.
+<code>npx isopro-native adapters use . --for PROGRAM</code> prints the same with all paths, also for LM Studio and transformers.</p>
+<p class="note muted">The results are for prompts of ${label(task.id, 60)} as this package renders them. They say nothing about other prompts
+or other programs.</p>`,
     behind === null
       ? null
-      : html`<p class="fair">Before every question there has to stand what it was trained behind, ${behind}: <code>--task</code> sets that
-here${task.file === null ? '' : html`, where TASK stands for the file of ${label(task.id, 60)}`}, <code>npx isopro-native adapters use .
---for PROGRAM${withTask}</code> writes it for other programs, and the code below for Node, llama-server and Ollama lacks it.</p>`,
+      : html`<p class="fair">Every question must follow the text that preceded it in training, ${behind}: <code>--task</code> adds that text
+here${task.file === null ? '' : html`, where TASK is the file of ${label(task.id, 60)}`}, <code>npx isopro-native adapters use .
+--for PROGRAM${withTask}</code> prints it for other programs, and the code below for Node, llama-server and Ollama lacks it.</p>`,
     html`<h3>This package</h3>`,
     copyable(
       'cli',

@@ -3,6 +3,7 @@
  * alone.
  */
 import { writeFileAtomically } from '../engine/atomic-file.js';
+import { given } from '../given.js';
 import { runPaths } from '../run-folder/paths.js';
 import { checkIntegrity, type Integrity } from './integrity.js';
 import { page } from './page.js';
@@ -52,7 +53,7 @@ export function reportHtml(run: RunRecord, integrity: Integrity): string {
 }
 
 /**
- * Writes the report of a run that has ended, or of what is there of one that has not.
+ * Writes the report of a run, finished or not.
  * @param options.file default: report.html in the folder
  * @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, WRITE_FAILED, ABORTED
  */
@@ -62,7 +63,7 @@ export async function writeReport(
 ): Promise<WrittenReport> {
   const { file = runPaths(folder).report, signal } = options;
   const run = readRun(folder, { rollouts: REPORT_ROLLOUTS });
-  const integrity = await checkIntegrity(folder, signal === undefined ? {} : { signal });
+  const integrity = await checkIntegrity(folder, given({ signal }));
   const bytes = Buffer.from(reportHtml(run, integrity));
   await writeFileAtomically(file, [bytes], options.file === undefined ? 'replace' : 'follow');
   return {

@@ -1,6 +1,6 @@
 /**
- * Who comes at once goes on one a turn of the event loop, so that many together hold up nobody's
- * tokens, timers and signals.
+ * Lets simultaneous requests continue one per turn of the event loop, so that many of them do not
+ * delay tokens, timers and signals.
  */
 export class Turnstile {
   readonly #waiting: (() => void)[] = [];

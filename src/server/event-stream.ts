@@ -2,13 +2,10 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 
-/**
- * Between two signs of life of a stream in which nothing happens: whoever stands between closes a
- * silent one.
- */
+/** Milliseconds between two comments on an idle stream; proxies close a silent one. */
 const ALIVE_MS = 15_000;
 
-/** Aborted when whoever asked has gone, or had gone before. */
+/** Signal that is aborted when the client has closed the connection, or had closed it before. */
 export function goneWith({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
   if (raw.closed || raw.destroyed) gone.abort();
@@ -16,7 +13,7 @@ export function goneWith({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-/** With a comment now and then where nothing happens. */
+/** Adds a comment to the texts whenever nothing happens for a while. */
 async function* alive(
   texts: AsyncGenerator<string, void, undefined>,
 ): AsyncGenerator<string, void, undefined> {
@@ -36,15 +33,21 @@ async function* alive(
   }
 }
 
-/** @param texts of events; it says its own faults, and throws none */
+/** Sends a stream of events. */
+export const sendStream = (reply: FastifyReply, texts: AsyncIterable<string>): FastifyReply =>
+  reply
+    .header('content-type', 'text/event-stream; charset=utf-8')
+    .header('cache-control', 'no-cache')
+    .header('x-accel-buffering', 'no')
+    .send(Readable.from(texts));
+
+/**
+ * Sends a stream in which nothing may happen for a while.
+ * @param texts of events; it reports its own failures and throws none
+ */
 export const sendEvents = (
   reply: FastifyReply,
   texts: AsyncGenerator<string, void, undefined>,
 ): FastifyReply =>
-  reply
-    .header('content-type', 'text/event-stream; charset=utf-8')
-    .header('cache-control', 'no-cache')
-    // one that is kept for a next request would keep a server from closing
-    .header('connection', 'close')
-    .header('x-accel-buffering', 'no')
-    .send(Readable.from(alive(texts)));
+  // a connection that is kept for another request would keep the server from closing
+  sendStream(reply.header('connection', 'close'), alive(texts));

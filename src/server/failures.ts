@@ -1,11 +1,7 @@
-/**
- * Why a request is refused or ends, in one place: the status and the body that OpenAI's clients
- * read.
- */
+/** Failures of requests: the status and the body that OpenAI's clients read. */
 import type { FastifyError } from 'fastify';
 import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
-import { given } from '../given.js';
 import { plainIssue, strangeKeys } from '../wrong-input.js';
 import { NotAllowed } from '../operations/not-allowed.js';
 
@@ -18,8 +14,8 @@ export type FailureType =
   | 'server_error';
 
 /**
- * What a client tells failures apart by: those of the library in small letters, those of names that
- * a request may not give, and these.
+ * Codes by which a client distinguishes failures: those of the library in lower case, those of
+ * names that a request may not use, and these.
  */
 export type FailureCode =
   | Lowercase<ErrorCode>
@@ -49,39 +45,40 @@ export type FailureCode =
   | 'too_many_requests';
 
 export interface FailureDetails {
-  /** The member of the body that it is about, as `messages[0].content`. */
-  readonly param?: string;
-  readonly code?: FailureCode;
-  /** Seconds. */
-  readonly retryAfter?: number;
+  /** Member of the body that the failure is about, such as `messages[0].content`. */
+  readonly param?: string | undefined;
+  readonly retryAfter?: number | undefined;
+  /** Default: the one of the status. */
+  readonly type?: FailureType;
 }
+
+const TYPES: Readonly<Record<number, FailureType>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+};
 
 export class RequestFailure extends Error {
   override readonly name = 'RequestFailure';
+  readonly type: FailureType;
   readonly param: string | null;
-  readonly code: FailureCode | null;
+  /** Seconds after which the client may repeat the request. */
   readonly retryAfter: number | undefined;
 
   constructor(
     readonly status: number,
-    readonly type: FailureType,
     message: string,
-    { param, code, retryAfter }: FailureDetails = {},
+    readonly code: FailureCode | null,
+    { param, retryAfter, type }: FailureDetails = {},
   ) {
     super(message);
-    this.param = param || null; // the body as a whole is no member
-    this.code = code ?? null;
+    this.type = type ?? TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error');
+    this.param = param || null; // the body as a whole is not a member
     this.retryAfter = retryAfter;
   }
 
-  get body(): {
-    readonly error: {
-      message: string;
-      type: FailureType;
-      param: string | null;
-      code: FailureCode | null;
-    };
-  } {
+  get body(): { readonly error: Pick<RequestFailure, 'message' | 'type' | 'param' | 'code'> } {
     const { message, type, param, code } = this;
     return { error: { message, type, param, code } };
   }
@@ -90,70 +87,59 @@ export class RequestFailure extends Error {
 /** A member's name has no blank in it: a message in its place does not compile. */
 type Member<Name extends string> = Name extends `${string} ${string}` ? never : Name;
 
-/** What this server does not have yet, or not beside something else: said, never passed over. */
+/** 400 for a feature that this server lacks, alone or together with another member. */
 export const unsupported = <Name extends string>(
   param: Member<Name>,
   message: string,
-): RequestFailure =>
-  new RequestFailure(400, 'invalid_request_error', message, {
-    param,
-    code: 'unsupported_parameter',
-  });
+): RequestFailure => new RequestFailure(400, message, 'unsupported_parameter', { param });
 
 export const invalid = <Name extends string>(
   param: Member<Name>,
   message: string,
   code: FailureCode = 'invalid_value',
-): RequestFailure => new RequestFailure(400, 'invalid_request_error', message, { param, code });
+): RequestFailure => new RequestFailure(400, message, code, { param });
 
-/** 403 for what no request may do, whoever sends it. */
+/** 403 for what no request may do, whatever its key. */
 export const forbidden = (message: string, code: FailureCode, param?: string): RequestFailure =>
-  new RequestFailure(403, 'permission_error', message, {
-    code,
-    ...given({ param }),
-  });
+  new RequestFailure(403, message, code, { param });
 
-const STATUS: Partial<
-  Record<ErrorCode, readonly [status: number, type: FailureType, code?: FailureCode]>
-> = {
-  INVALID_ARGUMENT: [400, 'invalid_request_error'],
-  GRAMMAR_INVALID: [400, 'invalid_request_error'],
-  TEMPLATE_INVALID: [400, 'invalid_request_error'],
-  CONTEXT_OVERFLOW: [400, 'invalid_request_error', 'context_length_exceeded'],
-  ADAPTER_CORRUPT: [400, 'invalid_request_error'],
-  ADAPTER_MISMATCH: [400, 'invalid_request_error'],
-  REGISTRY_UNRESOLVED: [404, 'not_found_error', 'model_not_found'],
-  CONFLICT: [409, 'invalid_request_error'],
-  JOBS_BUSY: [503, 'server_error'],
-  JOBS_UNREADABLE: [503, 'server_error'],
-  WRITE_FAILED: [503, 'server_error'],
-  OUT_OF_MEMORY: [503, 'server_error'],
-  SYSTEM_LIMIT: [503, 'server_error'],
-  OBJECT_DISPOSED: [503, 'server_error', 'shutting_down'],
+const STATUS: Partial<Record<ErrorCode, readonly [status: number, code?: FailureCode]>> = {
+  INVALID_ARGUMENT: [400],
+  GRAMMAR_INVALID: [400],
+  TEMPLATE_INVALID: [400],
+  CONTEXT_OVERFLOW: [400, 'context_length_exceeded'],
+  ADAPTER_CORRUPT: [400],
+  ADAPTER_MISMATCH: [400],
+  REGISTRY_UNRESOLVED: [404, 'model_not_found'],
+  CONFLICT: [409],
+  JOBS_BUSY: [503],
+  JOBS_UNREADABLE: [503],
+  WRITE_FAILED: [503],
+  OUT_OF_MEMORY: [503],
+  SYSTEM_LIMIT: [503],
+  OBJECT_DISPOSED: [503, 'shutting_down'],
 };
 
-/** As OpenAI writes codes. */
+/** Code in lower case, as OpenAI writes codes. */
 export const smallLetters = (code: ErrorCode): Lowercase<ErrorCode> =>
   code.toLowerCase() as Lowercase<ErrorCode>;
 
 function ofLibrary(error: IsoproError): RequestFailure | null {
   const known = STATUS[error.code];
   if (known === undefined) return null;
-  const [status, type, code = smallLetters(error.code)] = known;
-  return new RequestFailure(status, type, error.message, {
-    code,
-    ...(status === 503 && { retryAfter: 1 }),
-  });
+  const [status, code = smallLetters(error.code)] = known;
+  const retryAfter = status === 503 ? 1 : undefined;
+  return new RequestFailure(status, error.message, code, { retryAfter });
 }
 
-/** Of a name that a caller gave, in an answer. */
+/** Characters of a caller's name in an answer. */
 const LONGEST_NAME = 100;
 const named = (key: PropertyKey): string => String(key).slice(0, LONGEST_NAME);
 
 /**
- * Makes something of a member of a request: what the library refuses of it is told by that member's
- * name.
- * @throws RequestFailure; whatever else the call throws
+ * Calls a function for a member of a request, and adds the name of the member to what the library
+ * refuses.
+ * @throws RequestFailure; other errors of the call
  */
 export async function ofMember<Made>(
   param: string,
@@ -164,8 +150,7 @@ export async function ofMember<Made>(
   } catch (error) {
     const failure = error instanceof IsoproError ? failureOf(error) : null;
     if (failure === null || failure.status !== 400 || failure.param !== null) throw error;
-    const { status, type, message, code } = failure;
-    throw new RequestFailure(status, type, message, { param, ...(code !== null && { code }) });
+    throw new RequestFailure(failure.status, failure.message, failure.code, { param });
   }
 }
 
@@ -175,7 +160,7 @@ const memberOf = (path: readonly PropertyKey[]): string =>
     .map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${named(key)}`))
     .join('');
 
-/** What a schema finds wrong with a request; of several things the first. */
+/** Failure for the first issue that a schema finds in a request. */
 export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFailure {
   const issue = plainIssue(issues[0]!);
   const { path, message } = issue;
@@ -194,7 +179,7 @@ export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFail
   return invalid(place, `${place === '' ? 'the body' : place}: ${message}`);
 }
 
-/** What a failure is to the client; null where it is a defect of ours, whose words stay here. */
+/** Failure that an error is to the client; null for a defect, whose message is not sent. */
 export function failureOf(error: unknown): RequestFailure | null {
   if (error instanceof RequestFailure) return error;
   if (error instanceof NotAllowed) return forbidden(error.message, error.code, error.param);
@@ -203,9 +188,7 @@ export function failureOf(error: unknown): RequestFailure | null {
   const { statusCode, message, code } = (error ?? {}) as Partial<FastifyError>;
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
   const [said, words] = FRAMEWORK[code ?? ''] ?? [code as FailureCode | undefined];
-  return new RequestFailure(statusCode, 'invalid_request_error', words ?? message ?? 'refused', {
-    ...given({ code: said }),
-  });
+  return new RequestFailure(statusCode, words ?? message ?? 'refused', said ?? null);
 }
 
 const NO_JSON = [
@@ -214,8 +197,8 @@ const NO_JSON = [
 ] as const;
 
 /**
- * What fastify refuses by itself: its code in words that need not know it, and what to do where its
- * own do not say that.
+ * Refusals of fastify: the code to send and, if its own message does not say what to do, the
+ * message.
  */
 const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large'],
@@ -229,37 +212,26 @@ const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: st
   ],
 };
 
-/** Why a request's signal is aborted. */
+/** Reasons for which the signal of a request is aborted. */
 export const ENDINGS = {
-  /** Nobody reads it. */
-  gone: new RequestFailure(499, 'invalid_request_error', 'the client went away', {
-    code: 'client_closed_request',
-  }),
+  /** No one reads the answer. */
+  gone: new RequestFailure(499, 'the client closed the connection', 'client_closed_request'),
   unread: new RequestFailure(
     499,
-    'invalid_request_error',
-    'the stream was not read, and the server cannot hold more of it',
-    {
-      code: 'stream_not_read',
-    },
+    'the client does not read the stream, and the server cannot buffer more of it',
+    'stream_not_read',
   ),
-  time: new RequestFailure(503, 'server_error', 'the request took longer than the server grants', {
-    code: 'timeout',
+  time: new RequestFailure(503, 'the request exceeded the time limit of the server', 'timeout', {
     retryAfter: 1,
   }),
-  shutdown: new RequestFailure(503, 'server_error', 'the server is shutting down', {
-    code: 'shutting_down',
+  shutdown: new RequestFailure(503, 'the server is shutting down', 'shutting_down', {
     retryAfter: 5,
   }),
-  paused: new RequestFailure(503, 'server_error', 'the server was paused', {
-    code: 'paused',
-    retryAfter: 1,
-  }),
+  paused: new RequestFailure(503, 'the server is paused', 'paused', { retryAfter: 1 }),
 } as const;
 
 export const DEFECT = new RequestFailure(
   500,
-  'server_error',
-  'the server failed; its own output says why',
-  { code: 'internal_error' },
+  'internal server error; see the server log',
+  'internal_error',
 );

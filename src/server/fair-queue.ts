@@ -1,9 +1,9 @@
 /**
- * Who may run now: as many at once as there is room, the others in turn by whose they are, so that
- * nobody's many hold up another's one. Where several ask, each has a share: a key runs at most
- * three times as many replies as there are places free, so that one that comes later finds some (a
- * dynamic threshold, after Choudhury and Hahne 1998); and where no more may wait, the last of
- * whoever has the most that wait makes room for one who has fewer.
+ * Queue of replies: as many run at once as there is room, the others take turns by key, so that
+ * many requests of one key do not delay a single one of another. If several keys ask, each has a
+ * share: a key runs at most three times as many replies as there are free places, so that a later
+ * key finds some (a dynamic threshold, after Choudhury and Hahne 1998). If no more may wait, the
+ * last request of the key with the most waiting ones makes room for a key with fewer.
  */
 import { offAbort, onAbort } from '../abort.js';
 import { RequestFailure } from './failures.js';
@@ -16,8 +16,8 @@ interface Waiting {
 /** A place among those who run. */
 export interface Turn {
   /**
-   * How many replies of the same key run before it: where the model has not room for all, those of
-   * lower ranks of every key run first.
+   * Number of replies of the same key that run before this one: if the model lacks room for all,
+   * replies of lower rank run first.
    */
   readonly rank: number;
   /** Gives the place back, once. */
@@ -29,7 +29,7 @@ export interface QueueLimits {
   readonly running: number;
   /** Replies that may wait. */
   readonly waiting: number;
-  /** Whether places are kept for those who do not ask now. */
+  /** Whether places are kept for keys that do not ask now. */
   readonly isShared?: boolean;
 }
 
@@ -37,16 +37,15 @@ export interface QueueLimits {
 const SHARE = 3;
 
 const full = (waiting: number): RequestFailure =>
-  new RequestFailure(429, 'rate_limit_error', `${waiting} replies wait already`, {
-    code: 'queue_full',
+  new RequestFailure(429, `the queue is full: ${waiting} replies are waiting`, 'queue_full', {
     retryAfter: 1,
   });
 
 export class FairQueue {
   readonly #limits: QueueLimits;
-  /** Whose turn it is next comes first; each has at least one that waits. */
+  /** Waiting replies by key, the next key first; each has at least one. */
   readonly #turns = new Map<string, Waiting[]>();
-  /** Ranks of the replies that run, by whose they are. */
+  /** Ranks of the running replies, by key. */
   readonly #places = new Map<string, Set<number>>();
   #running = 0;
   #waiting = 0;
@@ -65,17 +64,17 @@ export class FairQueue {
     return this.#waiting;
   }
 
-  /** Whether waiting ones are admitted. */
+  /** Whether waiting replies are admitted. */
   get open(): boolean {
     return this.#open;
   }
 
-  /** Resolves when nobody runs. */
+  /** Resolves when no reply runs. */
   async idle(): Promise<void> {
     if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
-  /** Nobody is admitted until it is opened again; who runs goes on. */
+  /** Stops admission until the queue is reopened; running replies continue. */
   close(): void {
     this.#open = false;
   }
@@ -104,7 +103,10 @@ export class FairQueue {
     return { rank, leave };
   }
 
-  /** Whoever runs nothing takes any place that is free. */
+  /**
+   * Returns true if a key may run another reply; a key without a running reply takes any free
+   * place.
+   */
   #mayRun(whose: string): boolean {
     const own = this.#places.get(whose)?.size ?? 0;
     const free = this.#limits.running - this.#running;
@@ -155,7 +157,10 @@ export class FairQueue {
     });
   }
 
-  /** @throws RequestFailure 429 where nobody has more that wait */
+  /**
+   * Turns away the last request of the key with the most waiting ones.
+   * @throws RequestFailure 429 if no key has more waiting requests than this one
+   */
   #makeRoom(whose: string): void {
     const own = this.#turns.get(whose)?.length ?? 0;
     const [longest, line] = [...this.#turns].reduce(

@@ -11,8 +11,8 @@ type Schema = z.core.$ZodType;
 type Parse = Schema['_zod']['parse'];
 
 /**
- * Told to every schema by the context of a reading: elsewhere the same schemas say all that is
- * wrong.
+ * Context of a reading, by which schemas know to stop at the first issue; otherwise they report all
+ * issues.
  */
 interface Reading extends z.core.ParseContext<z.core.$ZodIssue> {
   readonly endsAtFirst: true;
@@ -22,7 +22,7 @@ const isReading = (context: object): boolean => (context as Partial<Reading>).en
 
 const mosts = new WeakMap<z.core.$ZodCheck<object>, number>();
 
-/** Of a record, as `max` is of a list: `z.record(…).check(mostMembers(16))`. */
+/** Bounds a record as `max` bounds a list: `z.record(…).check(mostMembers(16))`. */
 export function mostMembers(most: number): z.core.$ZodCheck<object> {
   const check = z.check<object>(({ value, issues }) => {
     if (Object.keys(value).length > most)
@@ -62,7 +62,7 @@ function plainNumber(schema: Schema): (value: unknown) => boolean {
 const mostOf = ({ _zod: { def } }: z.core.$ZodArray): number =>
   Math.min(...z.core.util.sizeCaps(def.checks).map(([most]) => most));
 
-/** Of a payload whose member is wrong: nothing else is looked at. */
+/** Ends a payload at its first wrong member. */
 function ended(
   payload: z.core.ParsePayload,
   issues: readonly z.core.$ZodRawIssue[],
@@ -133,7 +133,7 @@ function put(schema: Schema, parse: Parse): void {
   of.parse = parse;
 }
 
-/** Every schema below one, and itself. @throws Error */
+/** Prepares a schema and every schema below it. @throws Error */
 function prepare(schema: Schema, place: string): void {
   if (prepared.has(schema)) return;
   prepared.add(schema);
@@ -205,8 +205,8 @@ function prepareMembers(schema: Schema, place: string): void {
 }
 
 /**
- * What a schema makes of values; its first issue is the first of all that zod would find.
- * @param place of the schema, for whoever has to give a list in it its bound
+ * Returns a reader that parses values and reports the first issue that zod would find.
+ * @param place of the schema, for the error about a missing bound
  * @throws Error where a list or a record of it has no bound, or one whose members would be read
  *   before it
  */

@@ -8,7 +8,7 @@ import { invalid, RequestFailure } from './failures.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** In the parser's words, which say where; fastify keeps them to itself. */
+/** Reason why a text is not JSON, in the words of the parser, which fastify does not pass on. */
 function whyNot(text: string): string {
   try {
     JSON.parse(text);
@@ -50,11 +50,8 @@ export function takeJsonOnly(app: FastifyInstance): void {
       return done(
         new RequestFailure(
           415,
-          'invalid_request_error',
-          'send the body as it is: none that is compressed is unpacked here',
-          {
-            code: 'unsupported_media_type',
-          },
+          'compressed request bodies are not supported; send the body uncompressed',
+          'unsupported_media_type',
         ),
       );
     // of a call without one; a schema that wants one says so

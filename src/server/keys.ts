@@ -1,4 +1,4 @@
-/** Who may do what: keys, of which only hashes are kept, and the scopes of each. */
+/** Keys, of which only hashes are kept, and the scopes of each. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -12,15 +12,15 @@ export const SCOPES = ['read', 'infer', 'train', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 export interface Caller {
-  /** Of the key; requests are served in turn by it. */
+  /** Name of the key; requests are scheduled by it. */
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
 }
 
-/** As a file of keys has it: a list of these. */
+/** Entry of the list in a file of keys. */
 const hashedKey = z.strictObject({
   name: z.string().min(1).max(100),
-  /** Of the key, in hexadecimal. */
+  /** SHA-256 of the key, in hexadecimal. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   scopes: z.array(z.enum(SCOPES)).min(1),
 });
@@ -30,7 +30,7 @@ const SHORTEST = 16;
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 
 /**
- * @param from what gave the key, for whoever has to correct it
+ * @param from source of the key, for the error
  * @throws IsoproError INVALID_ARGUMENT
  */
 export function hashKey(
@@ -40,7 +40,10 @@ export function hashKey(
   from = `the key ${name}`,
 ): HashedKey {
   if (key.length < SHORTEST)
-    throw new IsoproError('INVALID_ARGUMENT', `${from}: a key has at least ${SHORTEST} characters`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `${from}: a key needs at least ${SHORTEST} characters`,
+    );
   return { name, sha256: digest(key).toString('hex'), scopes: [...scopes] };
 }
 
@@ -56,7 +59,7 @@ export function checkKeys(value: unknown): HashedKey[] {
     `the file of keys: ${[...issue!.path, issue!.message].join(': ')}`,
     {
       remedy:
-        'Give a JSON list of {"name", "sha256": of the key, "scopes": of read, infer, train and admin}.',
+        'Give a JSON list of objects with "name", "sha256" (of the key) and "scopes" (of read, infer, train, admin).',
     },
   );
 }
@@ -78,16 +81,16 @@ export class Keys {
 
   /**
    * @param authorization the header of that name
-   * @param isKeyed whether nobody is admitted without a key
+   * @param isKeyed whether a key is required
    * @throws RequestFailure 401 where the key is missing or unknown, 403 where it may not
    */
   admit(authorization: string | undefined, scope: Scope, isKeyed = false): Caller {
     const caller = this.#callerOf(authorization, !isKeyed && ANYBODY.scopes.has(scope));
     if (caller.scopes.has(scope)) return caller;
     const message =
-      `this key has the scopes ${[...caller.scopes].join(', ')}, and this needs ${scope}: ` +
-      'take a key of --keys that has it, or the administrative one, which the server prints at its start unless it was given';
-    throw new RequestFailure(403, 'permission_error', message, { code: 'insufficient_scope' });
+      `this key has the scopes ${[...caller.scopes].join(', ')}, but the request needs ${scope}: ` +
+      'use a key of --keys that has it, or the administrative key, which the server prints at its start unless you set it';
+    throw new RequestFailure(403, message, 'insufficient_scope');
   }
 
   #callerOf(authorization: string | undefined, isForAnybody: boolean): Caller {
@@ -102,8 +105,8 @@ export class Keys {
     if (this.#open && isForAnybody) return ANYBODY;
     const message =
       given === undefined
-        ? 'give a key: Authorization: Bearer KEY'
-        : 'this key is not one of the server, or was withdrawn since';
-    throw new RequestFailure(401, 'authentication_error', message, { code: 'invalid_api_key' });
+        ? 'send a key: Authorization: Bearer KEY'
+        : 'this key is unknown or was withdrawn';
+    throw new RequestFailure(401, message, 'invalid_api_key');
   }
 }

@@ -1,8 +1,8 @@
-/** What the server counts, in the form of Prometheus. */
+/** Counters of the server in the format of Prometheus. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { HostReply } from '../host/host-request.js';
 
-/** What is read when somebody asks. */
+/** Values that are read when metrics are requested. */
 export interface Gauges {
   running(): number;
   waiting(): number;

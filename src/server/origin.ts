@@ -1,7 +1,6 @@
 /**
- * Who a request says that it is for, and from which page it comes. A page of another site can make
- * a browser send requests here under a name of its own that leads to this machine (DNS rebinding);
- * its Host and Origin then say so.
+ * Checks of Host and Origin. A page of another site can make a browser send requests here under a
+ * name of its own that resolves to this machine (DNS rebinding); Host and Origin reveal it.
  */
 import { isIP } from 'node:net';
 import { forbidden } from './failures.js';
@@ -16,15 +15,15 @@ function nameOf(hostHeader: string): string {
 }
 
 export interface Names {
-  /** What the server listens on. */
+  /** Host that the server listens on. */
   readonly host: string;
   /** Further names that lead to it. */
   readonly hosts: readonly string[];
   /** Origins of pages that may call it; such as `https://example.org`. */
   readonly origins: readonly string[];
   /**
-   * Whether it speaks HTTPS: a page that came without is then not one of its own. Without,
-   * something before it may.
+   * Whether it speaks HTTPS: a page that came over HTTP is then not one of its own. Without HTTPS,
+   * a proxy in front of the server may add it.
    */
   readonly secure: boolean;
 }
@@ -45,13 +44,13 @@ export function requireNamed(
     (!isLoopback(host) && isIP(name) !== 0);
   if (!known)
     throw forbidden(
-      `this server does not go by the name ${JSON.stringify(name)}; start it with --allow-host`,
+      `the host name ${JSON.stringify(name)} is not allowed; start the server with --allow-host`,
       'host_not_allowed',
     );
   if (origin === undefined || origins.includes(origin)) return;
   if (origin === `https://${hostHeader}` || (!secure && origin === `http://${hostHeader}`)) return;
   throw forbidden(
-    `pages of ${JSON.stringify(origin)} may not call this server; start it with --allow-origin`,
+    `pages of ${JSON.stringify(origin)} may not call this server; start the server with --allow-origin`,
     'origin_not_allowed',
   );
 }

@@ -1,4 +1,4 @@
-/** One process that other programs talk to: a model of a host behind HTTP. */
+/** A process that other programs talk to: a model of a host over HTTP. */
 import { maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import rateLimit from '@fastify/rate-limit';
@@ -9,15 +9,7 @@ import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { DEFAULT_SEQUENCES, ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
-import {
-  DEFECT,
-  ENDINGS,
-  failureOf,
-  forbidden,
-  ofSchema,
-  RequestFailure,
-  type FailureCode,
-} from './failures.js';
+import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure } from './failures.js';
 import { FairQueue } from './fair-queue.js';
 import { readerOf } from './first-issue.js';
 import { takeJsonOnly } from './json-body.js';
@@ -41,13 +33,13 @@ export interface ServerLimits {
   /** Replies that wait. */
   readonly waiting: number;
   readonly connections: number;
-  /** Of a key, in a minute. */
+  /** Requests of a key per minute. */
   readonly requestsPerMinute: number;
-  /** From a request's beginning to its answer's end. */
+  /** Seconds from the beginning of a request to the end of its answer. */
   readonly requestSeconds: number;
-  /** Until a request has to be here as a whole. */
+  /** Seconds in which a request must arrive completely. */
   readonly arrivalSeconds: number;
-  /** That running replies have when the server is told to end. */
+  /** Seconds that running replies have when the server is told to end. */
   readonly drainSeconds: number;
 }
 
@@ -67,29 +59,29 @@ export interface ServerOptions extends Omit<Names, 'secure'> {
   readonly port: number;
   /** A file, an alias or a URI. */
   readonly model: string;
-  /** That the bare model answers to. */
+  /** Name of the bare model. */
   readonly name: string;
   readonly adapters: readonly { readonly name: string; readonly file: string }[];
-  /** Where requests may load adapters from. */
+  /** Folder from which requests may load adapters. */
   readonly adapterFolder?: string | undefined;
-  /** Whose names are served too. */
+  /** Registry whose names are served too. */
   readonly registry?: Registry | undefined;
   /** Runs, trainings and evaluations as jobs; undefined: none. */
   readonly jobs?: JobOptions | undefined;
   /** Folder whose runs the page shows. */
   readonly runs?: string | undefined;
   readonly keys: readonly HashedKey[];
-  /** With them it speaks HTTPS, and nothing else. */
+  /** Certificate and key; with them the server speaks HTTPS only. */
   readonly tls?: TlsFiles | undefined;
   readonly load: HostLoadOptions;
   readonly limits: Partial<ServerLimits>;
-  /** Told what failed by a defect. */
+  /** Receives errors that are defects. */
   readonly report: (error: unknown) => void;
 }
 
 /**
- * That an answer has to leave when everything else has ended: whoever does not read holds nothing
- * up.
+ * Milliseconds for an answer to be read when everything else has ended, so that an idle reader does
+ * not delay the end.
  */
 const LAST_WORDS_MS = 5000;
 
@@ -101,7 +93,7 @@ declare module 'fastify' {
 }
 
 const NOBODY: Caller = { name: 'nobody', scopes: new Set() };
-/** Names of headers, which an allowed page's request is going to have. */
+/** Names of headers that a request of an allowed page may have. */
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?: *, *[\w!#$%&'*+.^`|~-]+)*$/;
 
 interface ServerParts {
@@ -117,25 +109,19 @@ interface ServerParts {
 export class Server {
   readonly url: string;
   readonly models: ServedModels;
-  readonly #app: FastifyInstance;
-  readonly #host: ModelHost;
-  readonly #shutDown: (seconds: number) => Promise<void>;
-  readonly #free: () => Promise<void>;
+  readonly #parts: ServerParts;
   #closing: Promise<void> | undefined;
 
   /** @internal Use startServer. */
   constructor(parts: ServerParts) {
     this.url = parts.url;
     this.models = parts.models;
-    this.#app = parts.app;
-    this.#host = parts.host;
-    this.#shutDown = parts.shutDown;
-    this.#free = parts.free;
+    this.#parts = parts;
   }
 
-  /** What is loaded, and how many replies run or wait. */
+  /** Loaded bytes, and the numbers of running and waiting replies. */
   usage(): ReturnType<ModelHost['usage']> {
-    return this.#host.usage();
+    return this.#parts.host.usage();
   }
 
   /**
@@ -144,13 +130,14 @@ export class Server {
    */
   close(seconds = Infinity): Promise<void> {
     this.#closing ??= (async () => {
-      const closed = this.#app.close();
-      await Promise.race([this.#shutDown(seconds), closed]);
-      this.#app.server.closeIdleConnections(); // those of replies that ended meanwhile
-      const lost = setTimeout(() => this.#app.server.closeAllConnections(), LAST_WORDS_MS);
+      const { app, shutDown, free } = this.#parts;
+      const closed = app.close();
+      await Promise.race([shutDown(seconds), closed]);
+      app.server.closeIdleConnections(); // those of replies that ended meanwhile
+      const lost = setTimeout(() => app.server.closeAllConnections(), LAST_WORDS_MS);
       await closed;
       clearTimeout(lost);
-      await this.#free();
+      await free();
     })();
     return this.#closing;
   }
@@ -163,7 +150,7 @@ export class Server {
 /** The requests that run, each of which can be ended. */
 class Endings {
   readonly #all = new Set<AbortController>();
-  /** Requests whose answers have not left, by whose they are. */
+  /** Number of requests with an unsent answer, by key. */
   readonly #open = new Map<string, number>();
   #settled: (() => void) | undefined;
 
@@ -182,19 +169,16 @@ class Endings {
     if (open >= most)
       throw new RequestFailure(
         429,
-        'rate_limit_error',
-        `${open} requests of this key have no answer yet, or one that it has not read`,
-        {
-          code: 'too_many_requests',
-          retryAfter: 1,
-        },
+        `too many open requests: ${open} answers for this key are pending or unread`,
+        'too_many_requests',
+        { retryAfter: 1 },
       );
     this.#open.set(name, open + 1);
     this.#all.add(ending);
     let lost: NodeJS.Timeout | undefined;
     const timer = setTimeout(() => {
       ending.abort(ENDINGS.time);
-      // nobody reads the answer
+      // no one reads the answer
       lost = setTimeout(() => reply.raw.destroy(), LAST_WORDS_MS).unref();
     }, seconds * 1000).unref();
     reply.raw.once('close', () => {
@@ -216,7 +200,7 @@ class Endings {
     for (const ending of this.#all) ending.abort(reason);
   }
 
-  /** When none runs, or the time is over. */
+  /** Resolves when no request runs, or when the time is over. */
   async settled(seconds: number): Promise<void> {
     if (this.#all.size === 0) return;
     let timer: NodeJS.Timeout | undefined;
@@ -265,6 +249,7 @@ async function listen(
   models: ServedModels,
   free: () => Promise<void>,
 ): Promise<Server> {
+  const { report } = options;
   const isShared = !isOpenToAll(options);
   const queue = new FairQueue({
     running: options.load.maxSequences ?? DEFAULT_SEQUENCES,
@@ -289,14 +274,50 @@ async function listen(
     signalOf: (request) => request.ending.signal,
     callerOf: (request) => request.caller,
     nextDraw: () => String(draws++),
-    report: options.report,
+    report,
     async pause(mode) {
       queue.close();
       if (mode === 'abort') endings.endAll(ENDINGS.paused);
       await queue.idle();
     },
   };
+  const app = appOf(limits, tls, report);
+  guard(app, options, { endings, turns, limits, metrics, isShared });
+  await limitRate(app, limits);
+  const ofRuns = await addAllRoutes(app, options, context);
+  const { addPage } = await import('./page/routes.js');
+  addPage(app, {
+    runs: options.runs,
+    registry: options.registry,
+    model: models.model,
+    modelName: models.base,
+    ...ofRuns,
+    usage: () => ({
+      modelBytes: host.usage().usedBytes,
+      running: queue.running,
+      waiting: queue.waiting,
+    }),
+    report,
+  });
 
+  const jobsEnded = new Promise<void>((resolve) => {
+    app.addHook('preClose', async () => resolve()); // after the hook of the jobs
+  });
+  const url = await listenOn(app, options, tls === undefined ? 'http' : 'https');
+  const shutDown = async (seconds: number): Promise<void> => {
+    await endings.settled(Math.min(seconds, limits.drainSeconds));
+    endings.endAll(ENDINGS.shutdown);
+    await jobsEnded;
+  };
+  return new Server({ app, host, models, shutDown, free, url });
+}
+
+/** Makes the HTTP server, with the form of its failures and without routes. */
+function appOf(
+  limits: ServerLimits,
+  tls: TlsPair | undefined,
+  report: (error: unknown) => void,
+): FastifyInstance {
   const arrivalMs = limits.arrivalSeconds * 1000;
   const connections = { connectionsCheckingInterval: 1000, headersTimeout: arrivalMs };
   const app: FastifyInstance = fastify({
@@ -310,7 +331,7 @@ async function listen(
     }),
     routerOptions: { maxParamLength: 400 },
     forceCloseConnections: 'idle',
-    frameworkErrors: (error, _, reply) => void answerFailure(error, reply, options.report),
+    frameworkErrors: (error, _, reply) => void answerFailure(error, reply, report),
     clientErrorHandler(error, socket) {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
       const { status, body: said } = ofConnection(error.code);
@@ -328,31 +349,34 @@ async function listen(
       return error === undefined ? { value } : { error: ofSchema(error, schema) };
     };
   });
-  app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
+  app.setErrorHandler((error, _, reply) => answerFailure(error, reply, report));
   app.setNotFoundHandler(({ method, url }) => {
-    throw new RequestFailure(
-      404,
-      'invalid_request_error',
-      `there is no ${method} ${url.slice(0, 200)} here`,
-      { code: 'unknown_url' },
-    );
+    const message = `there is no ${method} ${url.slice(0, 200)} on this server`;
+    throw new RequestFailure(404, message, 'unknown_url', { type: 'invalid_request_error' });
   });
-  guard(app, options, { endings, turns, limits, metrics, isShared });
-  await app.register(rateLimit, {
-    max: limits.requestsPerMinute,
+  return app;
+}
+
+const limitRate = (app: FastifyInstance, { requestsPerMinute }: ServerLimits): unknown =>
+  app.register(rateLimit, {
+    max: requestsPerMinute,
     timeWindow: 60_000,
     keyGenerator: ({ caller, ip }) => (caller === NOBODY ? ip : caller.name),
     errorResponseBuilder: (_, { ttl }) =>
       new RequestFailure(
         429,
-        'rate_limit_error',
-        `more than ${limits.requestsPerMinute} requests in a minute`,
-        {
-          code: 'rate_limit_exceeded',
-          retryAfter: Math.ceil(ttl / 1000),
-        },
+        `rate limit exceeded: ${requestsPerMinute} requests per minute`,
+        'rate_limit_exceeded',
+        { retryAfter: Math.ceil(ttl / 1000) },
       ),
   });
+
+/** Adds the routes of the API, of jobs, and of the document that describes them. */
+async function addAllRoutes(
+  app: FastifyInstance,
+  options: ServerOptions,
+  context: ServerContext,
+): Promise<JobsOfRuns> {
   await app.register(swagger, {
     openapi: { info: { title: 'isopro-native', version: '1' } },
     transform: jsonSchemaTransform,
@@ -371,73 +395,52 @@ async function listen(
     return { ...document, components: { ...document.components, schemas } };
   });
   addRoutes(app, context);
-  // loaded when the model is there: they stand on much that need not be waited for before
+  // loaded after the model, because they import much
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
-    const registry = options.registry?.paths.folder;
     ofRuns = await addJobs(app, {
       options: options.jobs,
       base: { name, model },
       adapters,
-      models,
-      registry,
+      models: context.models,
+      registry: options.registry?.paths.folder,
       report,
     });
   }
-  const { addPage } = await import('./page/routes.js');
-  addPage(app, {
-    runs: options.runs,
-    registry: options.registry,
-    model: models.model,
-    modelName: models.base,
-    ...ofRuns,
-    usage: () => ({
-      modelBytes: host.usage().usedBytes,
-      running: queue.running,
-      waiting: queue.waiting,
-    }),
-    report: options.report,
-  });
+  return ofRuns;
+}
 
-  const jobsEnded = new Promise<void>((resolve) => {
-    app.addHook('preClose', async () => resolve()); // after the hook of the jobs
-  });
+/** @throws IsoproError PORT_UNAVAILABLE */
+async function listenOn(
+  app: FastifyInstance,
+  { host, port: wanted }: ServerOptions,
+  scheme: string,
+): Promise<string> {
   try {
-    await app.listen({ host: options.host, port: options.port });
+    await app.listen({ host, port: wanted });
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (!['EADDRINUSE', 'EACCES', 'EADDRNOTAVAIL', 'ENOTFOUND'].includes(code ?? '')) throw cause;
-    throw new IsoproError(
-      'PORT_UNAVAILABLE',
-      `cannot listen on ${options.host}:${options.port}: ${message}`,
-      { cause },
-    );
+    throw new IsoproError('PORT_UNAVAILABLE', `cannot listen on ${host}:${wanted}: ${message}`, {
+      cause,
+    });
   }
   const { port } = app.server.address() as AddressInfo;
-  const shutDown = async (seconds: number): Promise<void> => {
-    await endings.settled(Math.min(seconds, limits.drainSeconds));
-    endings.endAll(ENDINGS.shutdown);
-    await jobsEnded;
-  };
-  const scheme = tls === undefined ? 'http' : 'https';
-  const url = `${scheme}://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`;
-  return new Server({ app, host, models, shutDown, free, url });
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** What never became a request. */
+/** The failure of a connection that did not become a request. */
 function ofConnection(code: string | undefined): RequestFailure {
-  const refused = (status: number, message: string, name: FailureCode): RequestFailure =>
-    new RequestFailure(status, 'invalid_request_error', message, { code: name });
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return refused(408, 'the request did not arrive in time', 'request_timeout');
+    return new RequestFailure(408, 'the request did not arrive in time', 'request_timeout');
   if (code === 'HPE_HEADER_OVERFLOW')
-    return refused(
+    return new RequestFailure(
       431,
       `the headers have more than ${maxHeaderSize} bytes; a browser may be sending cookies of other programs on this host`,
       'headers_too_large',
     );
-  return refused(400, 'this is no HTTP request', 'bad_request');
+  return new RequestFailure(400, 'this is not an HTTP request', 'bad_request');
 }
 
 interface Guards {
@@ -445,15 +448,15 @@ interface Guards {
   readonly turns: Turnstile;
   readonly limits: ServerLimits;
   readonly metrics: ServerMetrics;
-  /** Among keys; else whoever asks without one is one and the same. */
+  /** Whether keys share the model; else all callers without a key count as one. */
   readonly isShared: boolean;
 }
 
-/** Whether somebody without a key may ask. */
+/** Returns true if a caller without a key may ask. */
 const isOpenToAll = ({ host, keys }: ServerOptions): boolean =>
   isLoopback(host) && keys.every(({ scopes }) => scopes.includes('admin'));
 
-/** Whoever is refused here has reached nothing else. */
+/** Adds the checks that run before anything else of a request. */
 function guard(
   app: FastifyInstance,
   options: ServerOptions,
@@ -464,7 +467,7 @@ function guard(
   const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);
-  /** Of all routes. */
+  /** Methods of all routes. */
   const methods = new Set<string>();
   app.addHook('onRoute', ({ method }) => {
     for (const each of [method].flat()) methods.add(each);
@@ -476,9 +479,9 @@ function guard(
       .header('x-content-type-options', 'nosniff')
       .header('content-security-policy', "default-src 'none'");
     const { host, origin, authorization } = request.headers;
-    // Of several Node shows the first, and who stands between might go by the last.
+    // Node shows the first of several Hosts, and a proxy in between might use the last.
     if (request.raw.headersDistinct.host?.length !== 1)
-      throw forbidden('a request has one Host', 'host_not_allowed');
+      throw forbidden('a request must have exactly one Host header', 'host_not_allowed');
     requireNamed(host, origin, names);
     // An address as a whole goes before the Host.
     const { url: target = '' } = request.raw;

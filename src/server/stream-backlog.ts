@@ -1,6 +1,7 @@
 /**
- * What was computed and nobody has read yet, over all streams: their places go to others meanwhile,
- * so that it has a bound of its own. Beyond it the stream with the most ends.
+ * Limit on tokens that were computed and not read yet, over all streams. Readers that are slow give
+ * up their places to others, so the backlog has a bound of its own. Beyond it, the stream with the
+ * largest backlog ends.
  */
 
 /** A token, or one of its alternatives: some hundred bytes. */
@@ -57,7 +58,7 @@ export class UnreadStream {
     this.#moved(this, by);
   }
 
-  /** Of a stream that nobody reads any more; harmless when repeated. */
+  /** Closes a stream that no one reads any more; harmless when repeated. */
   close(): void {
     this.move(-this.#held);
     this.#isDropped = true;

@@ -24,8 +24,8 @@ export class Slices {
   }
 
   /**
-   * As JSON.stringify has it, of an answer: its own lists, and those in the members of one of them
-   * (as choices are), a part at a time.
+   * Writes an answer as JSON.stringify does, in parts: its own lists, and those in the members of
+   * one of them, such as choices.
    */
   async json(answer: unknown): Promise<string> {
     const written: string[] = [];
@@ -63,7 +63,7 @@ export class Slices {
 /** Members of an answer that are looked into, one by one. */
 const FEW = 128;
 
-/** Texts of JSON, and the lists between them that may be long. */
+/** Splits an answer into texts of JSON and the lists between them that may be long. */
 function partsOf(value: unknown, isInList = false): (string | readonly unknown[])[] {
   if (typeof value !== 'object' || value === null) return [JSON.stringify(value) ?? 'null'];
   if (Array.isArray(value)) {

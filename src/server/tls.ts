@@ -10,7 +10,7 @@ export interface TlsFiles {
   readonly key: string;
 }
 
-/** What stands in them. */
+/** Contents of the files. */
 export interface TlsPair {
   readonly cert: string;
   readonly key: string;
@@ -18,8 +18,7 @@ export interface TlsPair {
 
 const wrong = (message: string, cause?: unknown): IsoproError =>
   new IsoproError('INVALID_ARGUMENT', message, {
-    remedy:
-      'Give a certificate, and the chain below it, in PEM, and the private key that it was made for, without a passphrase.',
+    remedy: 'Give a certificate and its chain in PEM, and its private key without a passphrase.',
     ...given({ cause }),
   });
 
@@ -34,7 +33,7 @@ export function readTls(files: TlsFiles): TlsPair {
   try {
     certificate = new X509Certificate(cert);
   } catch (cause) {
-    throw wrong(`${files.cert} is no certificate: ${(cause as Error).message}`, cause);
+    throw wrong(`${files.cert} is not a certificate: ${(cause as Error).message}`, cause);
   }
   let secret: KeyObject;
   try {
@@ -43,16 +42,16 @@ export function readTls(files: TlsFiles): TlsPair {
     // what OpenSSL says of a key stays out of it
     const isLocked = /^(-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED)/m.test(key);
     throw wrong(
-      `${files.key} is no private key that can be used: ${isLocked ? 'it asks for a passphrase' : 'it cannot be read as one'}`,
+      `${files.key} is not a usable private key: ${isLocked ? 'it has a passphrase' : 'it cannot be parsed'}`,
     );
   }
   if (!certificate.checkPrivateKey(secret))
-    throw wrong(`the key in ${files.key} is not that of the certificate in ${files.cert}`);
+    throw wrong(`the key in ${files.key} does not match the certificate in ${files.cert}`);
   try {
     createSecureContext({ cert, key }); // reads the chain too, and refuses keys that are too short
   } catch (cause) {
     throw wrong(
-      `OpenSSL takes no connections with ${files.cert} and ${files.key}: ${(cause as Error).message}`,
+      `OpenSSL rejects ${files.cert} and ${files.key}: ${(cause as Error).message}`,
       cause,
     );
   }

@@ -1,4 +1,4 @@
-/** What came of a run, in one sentence that claims no more than was measured. */
+/** Conclusion of a run in one sentence, which claims no more than was measured. */
 import { testComparison, testFinding } from '../run-folder/comparison.js';
 import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import type { Summary } from '../statistics/index.js';
@@ -7,7 +7,7 @@ import { label } from './hostile-text.js';
 
 const NO_RESULT = 'No result';
 
-/** The program without a model that solves most of the test problems; null where there is none. */
+/** The program without a model that solves the most test problems; null if there is none. */
 export function bestPolicy({
   policies,
 }: Pick<RunRecord, 'policies'>): readonly [name: string, Summary] | null {
@@ -25,13 +25,13 @@ const accepted = ({ rollouts }: RunRecord): number =>
   );
 
 /**
- * What is wrong with a run as a whole; null where it has ended with a result and an adapter that
- * was trained and taken.
+ * Says what is wrong with a run as a whole; null if it ended with a result and a trained adapter
+ * that was accepted.
  */
 export function shortcoming(run: RunRecord): string | null {
   const evaluations = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   if (evaluations.some((each) => each?.summary.valid === false))
-    return `${NO_RESULT}: the verifier could not decide more than 1 % of the replies to the test problems`;
+    return `${NO_RESULT}: the verifier reached no verdict on more than 1 % of the replies to the test problems`;
   if (run.defects.length > 0) return 'Parts of this run are missing or damaged';
   if (run.end === null) return 'The run has not ended';
   if (accepted(run) === 0) return 'Nothing was trained: no iteration had a rollout to train on';
@@ -63,12 +63,12 @@ function tested(run: RunRecord): string | null {
     : `${now} instead of ${was} %`;
 }
 
-/** Whether the mean over tiers fell, and that is no chance. */
+/** Returns true if the mean over tiers fell, beyond chance. */
 export const gotWorse = (run: RunRecord): boolean => testFinding(run) === 'worse';
 
 /**
- * How the conclusion is shown: good where a gain is claimed and nothing is lacking, bad where the
- * model got worse.
+ * Tone of the conclusion: good if a gain is claimed and nothing is missing, bad if the model got
+ * worse.
  */
 export function toneOfConclusion(run: RunRecord): 'good' | 'fair' | 'bad' {
   if (shortcoming(run) !== null) return 'fair';
@@ -76,7 +76,7 @@ export function toneOfConclusion(run: RunRecord): 'good' | 'fair' | 'bad' {
   return finding === 'better' ? 'good' : finding === 'worse' ? 'bad' : 'fair';
 }
 
-/** For the end of a run, the list of what it did, and the top of its report. */
+/** Conclusion for the end of a run, the list of runs, and the top of a report. */
 export function conclusion(run: RunRecord): string {
   const [lacking, figures, best] = [shortcoming(run), tested(run), bestPolicy(run)];
   if (figures === null || lacking?.startsWith(NO_RESULT) === true)

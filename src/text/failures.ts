@@ -1,4 +1,4 @@
-/** Why replies did not pass, in words and in a table of the terminal. */
+/** Reasons why replies did not pass, as sentences and as a table for a terminal. */
 import { MORE_ROOM } from '../engine/context-overflow.js';
 import type {
   Failure,
@@ -8,20 +8,20 @@ import type {
 } from '../run-folder/derived-figures.js';
 import { SHOWING, type Unshown } from '../example-hint.js';
 import { label } from './hostile-text.js';
-import { length, wrapped, type TerminalStyle } from './terminal-style.js';
+import { filled, labelWithin, length, wrapped, type TerminalStyle } from './terminal-style.js';
 
-/** What each category says. */
+/** Meaning of each category. */
 export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
   format: 'no answer could be read',
-  truncated: 'cut off at the limit of tokens',
-  wrong: 'read, and not right',
-  undecided: 'the verifier found no verdict',
+  truncated: 'cut off at the token limit',
+  wrong: 'read, but wrong',
+  undecided: 'the verifier reached no verdict',
   aborted: 'cancelled',
   context: 'no room in the context for the next turn',
 };
 
 const SHOWN = 8;
-/** Of each method or condition that stands among others. */
+/** Rows for each of several methods or conditions. */
 export const SHOWN_OF_EACH = 3;
 const WHY = 36;
 
@@ -42,7 +42,7 @@ export function commonestFailure({
     : { kind: most[0], count: most[1], why: rows.find(({ kind }) => kind === most[0])!.why };
 }
 
-/** What a verifier says; where that is no more than the category, what the category is. */
+/** Reason that a verifier gives; if that only repeats the category, the meaning of the category. */
 export const reasonShown = ({ kind, why }: Pick<Failure, 'kind' | 'why'>): string =>
   why === '' || why === kind ? FAILURE_NOTES[kind] : why;
 
@@ -56,7 +56,7 @@ const MOST_RIGHT = 40;
  */
 function exampleLines({ text, asked, right }: FailureExample, room: number): string[] {
   const part = (name: string, said: string, width: number): string =>
-    `${name} "${label(escaped(said), Math.max(1, width - name.length - 3))}"`;
+    `${name} "${labelWithin(escaped(said), Math.max(1, width - name.length - 3))}"`;
   const correct =
     right === undefined ? '' : `, ${part('right', right, Math.min(MOST_RIGHT, room / 2))}`;
   const [question, reply] = [
@@ -83,34 +83,34 @@ export function failureTable(
   const { rows } = failures;
   if (rows.length === 0) return '';
   const shown = rows.slice(0, most);
-  const whys = shown.map((row) => label(reasonShown(row), WHY));
+  const whys = shown.map((row) => labelWithin(reasonShown(row), WHY));
   const [kinds, counts, column] = [
     Math.max(...shown.map(({ kind }) => kind.length)),
     Math.max(...shown.map(({ count }) => String(count).length)),
-    Math.max(...whys.map(({ length }) => length)),
+    Math.max(...whys.map(length)),
   ];
   const lines = shown.flatMap(({ kind, count, example }, i) => {
-    const line = `  ${kind.padEnd(kinds)}  ${String(count).padStart(counts)}  ${whys[i]!.padEnd(column)}`;
+    const line = `  ${kind.padEnd(kinds)}  ${String(count).padStart(counts)}  ${filled(whys[i]!, column)}`;
     if (example?.asked !== undefined)
       return [line.trimEnd(), ...exampleLines(example, width - 6).map((each) => `      ${each}`)];
-    const room = width - line.length - 2;
+    const room = width - length(line) - 2;
     return [
       room < 12 || example === null
         ? line.trimEnd()
-        : `${line}  ${label(escaped(example.text), room)}`.trimEnd(),
+        : `${line}  ${labelWithin(escaped(example.text), room)}`.trimEnd(),
     ];
   });
   const rest = rows.slice(most).reduce((sum, { count }) => sum + count, 0);
   return [
     wrapped(
-      `why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, one of them`,
+      `why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, an example`,
       style,
     ),
     ...lines,
     ...(rest === 0
       ? []
       : [
-          `  and ${rest} for ${rows.length - most} further reason${rows.length - most === 1 ? '' : 's'}`,
+          `  and ${rest} for ${rows.length - most} other reason${rows.length - most === 1 ? '' : 's'}`,
         ]),
   ].join('\n');
 }
@@ -128,11 +128,11 @@ export interface HowAsked {
 
 const REFUSED: Readonly<Record<string, string>> = {
   contradictory:
-    'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or take a model that reasons better',
+    'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or use a model that reasons better',
   incomplete:
-    'they were cut off. Raise --max-tokens, or give episodes of several turns that had no room for the next one a larger context',
+    'they were cut off. Raise --max-tokens; if episodes of several turns ran out of context, enlarge the context',
   uninformative:
-    'all samples of their problems passed, so that there was nothing to contrast them with. Take harder tiers, more samples a problem ' +
+    'all samples of their problems passed, so there was nothing to contrast them with. Use harder tiers, more samples per problem ' +
     '(--samples) or the algorithm rft',
 };
 
@@ -146,8 +146,8 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
 };
 
 /**
- * In parentheses: passes that training did not take, the commonest reason first; empty where there
- * are none.
+ * Lists in parentheses the passes that training did not take, the most common reason first; empty
+ * if there are none.
  */
 export function leftOut(refused: Readonly<Record<string, number>>): string {
   const parts = Object.entries(refused).sort(([, a], [, b]) => b - a);
@@ -157,8 +157,8 @@ export function leftOut(refused: Readonly<Record<string, number>>): string {
 }
 
 /**
- * Why a run found nothing to train on, and what to change: by what the replies fail of, or by what
- * became of those that passed.
+ * Explains why a run found nothing to train on, and what to change: by the failures, or by what
+ * happened to the replies that passed.
  * @param refused passes that training did not take, by what became of them
  */
 export function nothingAccepted(
@@ -169,41 +169,40 @@ export function nothingAccepted(
   const [mostly] = Object.entries(refused).sort(([, a], [, b]) => b - a);
   if (mostly !== undefined)
     return (
-      `${failures.passed} of ${failures.replies} replies passed, and none was taken: ` +
+      `${failures.passed} of ${failures.replies} replies passed, but no reply was accepted: ` +
       `${REFUSED[mostly[0]] ?? `${mostly[0]}. Change what the run accepts (--accept)`}.`
     );
   const cause = commonestFailure(failures);
-  if (cause === null)
-    return 'An easier tier, more samples or a larger model may find a first success.';
+  if (cause === null) return 'Try an easier tier, more samples or a larger model.';
   const of = `${cause.count} of ${failures.replies} replies`;
   const why = cause.why === '' || cause.why === cause.kind ? '' : ` (${label(cause.why, 200)})`;
   const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
-  const shown = unshown === 'rows' ? ` ${SHOWING.rows}, so that the model sees the form.` : '';
+  const shown = unshown === 'rows' ? ` ${SHOWING.rows}, so that the model sees the format.` : '';
   const solved =
-    unshown === 'problems' ? ` Where the task has solved examples, ${SHOWING.problems}.` : shown;
+    unshown === 'problems' ? ` If the task has solved examples, ${SHOWING.problems}.` : shown;
   switch (cause.kind) {
     case 'format':
       return (
-        `The commonest cause: in ${of} no answer could be read${why}. Show the form of an answer in the task's prompt${plain}, or take ` +
+        `Most common cause: no answer could be read in ${of}${why}. Show the answer format in the task's prompt${plain}, or use ` +
         `a model that follows instructions.${solved}`
       );
     case 'truncated':
       return (
-        `The commonest cause: ${of} were cut off at ${maxTokens} tokens.${shown} ` +
-        `${shown === '' ? 'Raise' : 'Where answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}; ` +
-        'where the replies only repeat themselves, take an easier tier or a larger model.'
+        `Most common cause: ${of} were cut off at ${maxTokens} tokens.${shown} ` +
+        `${shown === '' ? 'Raise' : 'If answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}; ` +
+        'if replies only repeat themselves, use an easier tier or a larger model.'
       );
     case 'context':
-      return `The commonest cause: ${of} had no room in the context for their next turn. Either ${MORE_ROOM}.`;
+      return `Most common cause: ${of} had no room in the context for their next turn. Either ${MORE_ROOM}.`;
     case 'undecided':
-      return `The commonest cause: no verdict on ${of}${why}. Correct the verifier first; \`tasks verify\` tries replies one by one.`;
+      return `Most common cause: no verdict on ${of}${why}. Fix the verifier first; \`tasks verify\` tries replies one by one.`;
     case 'aborted':
-      return `The commonest cause: ${of} were cancelled. Run again.`;
+      return `Most common cause: ${of} were cancelled. Run again.`;
     case 'wrong':
       return (
-        `The commonest cause: ${of} have a wrong answer${why}. An easier tier, more samples a problem (--samples` +
-        `${samples === undefined ? '' : `, now ${samples}`}) or a larger model may find a first success; ` +
-        `\`tasks calibrate\` measures which.${shown}`
+        `Most common cause: ${of} have a wrong answer${why}. Try an easier tier, more samples per problem (--samples` +
+        `${samples === undefined ? '' : `, now ${samples}`}) or a larger model; ` +
+        `\`tasks calibrate\` measures which of them helps.${shown}`
       );
   }
 }

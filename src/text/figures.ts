@@ -1,4 +1,4 @@
-/** How figures are written, in the terminal and on the page. */
+/** Figures as text, for the terminal and the page. */
 import type { Submission } from '../run-folder/course-records.js';
 import {
   FORGETTING_SET,
@@ -14,11 +14,13 @@ export const percent = (fraction: number | null | undefined): string =>
   fraction == null ? '–' : (100 * fraction).toFixed(1);
 export const bounds = ({ low, high }: Interval): string =>
   `${(100 * low).toFixed(1)}–${(100 * high).toFixed(1)}`;
-/** Percentage points with their sign. */
-export const points = (difference: number | null | undefined): string =>
+const withSign = (difference: number | null | undefined, text: (size: number) => string): string =>
   difference == null
     ? '–'
-    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(100 * difference).toFixed(1)}`;
+    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${text(Math.abs(difference))}`;
+/** Percentage points with their sign. */
+export const points = (difference: number | null | undefined): string =>
+  withSign(difference, (size) => (100 * size).toFixed(1));
 export const pValue = (p: number): string => (p < 1e-4 ? p.toExponential(1) : p.toFixed(4));
 /** A count with its thousands apart. */
 export const whole = (count: number): string =>
@@ -28,11 +30,8 @@ export const decimal = (value: number | null | undefined): string =>
   value == null ? '–' : value.toFixed(3);
 export const decimalBounds = ({ low, high }: Interval): string =>
   `${low.toFixed(3)}–${high.toFixed(3)}`;
-/** With its sign. */
 export const decimalChange = (difference: number | null): string =>
-  difference === null
-    ? '–'
-    : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
+  withSign(difference, (size) => size.toFixed(3));
 
 const nats = (value: number): string => `${value < 0 ? '−' : ''}${Math.abs(value).toFixed(4)}`;
 const interval = (of: MeanPerToken): string => {
@@ -43,8 +42,7 @@ const partOf = (count: number, all: number): string =>
   count < all ? `${count} of ${all}` : String(count);
 
 /**
- * In sentences, nats a token with 95 % intervals; of how many of the texts, where it is not all of
- * them.
+ * Sentences in nats a token with 95 % intervals, and with the number of texts if not all were used.
  */
 export function forgettingSentences({ english, lost, divergence }: Forgetting): string[] {
   return [
@@ -61,7 +59,7 @@ export function forgettingSentences({ english, lost, divergence }: Forgetting): 
   ];
 }
 
-/** Of a limit to what may be forgotten: nothing where the whole adapter kept to it. */
+/** Sentences on a limit to forgetting; none if the whole adapter kept to it. */
 export function restraintSentences(restraint: Submission['restraint'] | null): string[] {
   if (restraint == null || restraint.strength === 1) return [];
   const { limit, strength, tried } = restraint;
@@ -76,25 +74,35 @@ export function restraintSentences(restraint: Submission['restraint'] | null): s
   ];
 }
 
-/** Where not all texts were measured on: that a larger measure is to be had. */
+/** Note that a larger measure is available, if not all texts were used. */
 export function forgettingNotes({ lost, divergence }: Forgetting): string[] {
   const { paragraphs, prompts } = FORGETTING_SET;
   if (lost.texts >= paragraphs && (divergence?.texts ?? 0) >= prompts) return [];
   return [
-    `a small run measures it on part of the texts, which widens the intervals; --forgetting ${prompts} on all of them`,
+    `a small run uses part of the texts, which widens the intervals; --forgetting ${prompts} uses all of them`,
   ];
 }
 
-/** Rows beside accuracy. */
+/** Sentences on forgetting, with the limit that was set and a note on the size of the measure. */
+export const forgettingText = (
+  forgetting: Forgetting,
+  restraint: Submission['restraint'] | null,
+): string[] => [
+  ...forgettingSentences(forgetting),
+  ...restraintSentences(restraint),
+  ...forgettingNotes(forgetting),
+];
+
+/** Titles of the rates next to the accuracy. */
 export const RATE_TITLES: Readonly<Record<TestRate['name'], string>> = {
   format: 'well-formed',
   lenient: 'solved, leniently',
   constrained: 'solved, form given',
 };
 export const RATE_NOTES: Readonly<Record<TestRate['name'], string>> = {
-  format: 'well-formed: replies whose strict reading succeeded, right or wrong',
-  lenient: 'solved, leniently: any answer found anywhere in the same reply passes',
-  constrained: "solved, form given: further replies, decoded under the task's grammar of answers",
+  format: 'well-formed: replies that parse strictly, right or wrong',
+  lenient: 'solved, leniently: an answer anywhere in the same reply is accepted',
+  constrained: "solved, form given: separate replies, decoded under the task's answer grammar",
 };
 
 export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
@@ -105,11 +113,11 @@ export const MEASURE_TITLES: Readonly<Record<MeasureName, string>> = {
 export const MEASURE_NOTES: Readonly<Record<MeasureName, string>> = {
   score:
     'mean score: 0 to 1, higher is better; a pass without a score counts 1, a fail without one 0',
-  brier: 'Brier score: (probability − outcome)², 0 to 1, lower is better; of valid forecasts only',
+  brier: 'Brier score: (probability − outcome)², 0 to 1, lower is better; valid forecasts only',
   logarithmic:
-    'log score: −ln of the probability of what came about, lower is better; of valid forecasts only',
+    'log score: −ln of the probability of what came about, lower is better; valid forecasts only',
 };
 
-/** Rows or columns beside the mean: one tier's is the mean. */
+/** Tiers with a row or column next to the mean: none if there is one tier. */
 export const severalOf = (keys: readonly string[]): readonly string[] =>
   keys.length === 1 ? [] : keys;

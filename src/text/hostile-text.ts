@@ -1,7 +1,7 @@
-/** Text from a log is a stranger's: a model wrote it, or a task, or whoever made the folder. */
+/** Untrusted text: a model, a task, or the creator of a folder wrote what is in a log. */
 import { visible } from '../visible-text.js';
 
-/** On one line, at most `length` characters. */
+/** Text on one line, of at most `length` characters. */
 export function label(text: string, length = 40): string {
   const characters = [
     ...visible(text.slice(0, 4 * length))
@@ -21,7 +21,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** For the content of an element or a quoted attribute. */
+/** Escapes text for the content of an element or a quoted attribute. */
 export const escapeHtml = (text: string): string =>
   visible(text).replace(/[&<>"']/g, (character) => ENTITIES[character]!);
 

@@ -1,5 +1,7 @@
-/** How wide a terminal is, whether it has colour, and what colours say. */
+/** Width and colours of a terminal, and texts that fit it. */
+import stringWidth from 'string-width';
 import { visible } from '../visible-text.js';
+import { label } from './hostile-text.js';
 
 export interface TerminalStyle {
   /** Columns; tables are wrapped or shortened to it. */
@@ -9,25 +11,26 @@ export interface TerminalStyle {
   readonly prose?: number;
 }
 
-/** Of a terminal; one that says 0, or nothing, has 80. */
+/** Columns of a terminal; 80 if it reports 0 or nothing. */
 export const columnsOf = ({ columns }: { readonly columns?: number | undefined }): number =>
   columns || 80;
 
 /**
- * Of a stream: 100 columns where it is no terminal, colour where NO_COLOR (no-color.org) does not
- * forbid it.
+ * Style of a stream: 100 columns if it is not a terminal; colour if it is one and NO_COLOR
+ * (no-color.org) does not forbid it.
  */
 export const terminalStyle = (
   stream: { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined },
   env: NodeJS.ProcessEnv = process.env,
 ): TerminalStyle => {
-  const width = Math.max(40, stream.isTTY === true ? columnsOf(stream) : 100);
-  const color = stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb';
-  return { width, color, ...(stream.isTTY === true ? { prose: width } : {}) };
+  const isTerminal = stream.isTTY === true;
+  const width = Math.max(40, isTerminal ? columnsOf(stream) : 100);
+  const color = isTerminal && !env.NO_COLOR && env.TERM !== 'dumb';
+  return { width, color, ...(isTerminal && { prose: width }) };
 };
 
 const PAINTS = { good: 32, fair: 33, bad: 31, strong: 1, faint: 2 } as const;
-/** What a colour says; `strong` and `faint` are weights. */
+/** Meaning of a colour; `strong` and `faint` are weights. */
 export type Paint = keyof typeof PAINTS;
 
 export const painted = (
@@ -39,10 +42,7 @@ export const painted = (
 
 const OWN_PAINTS = new RegExp(`(\\u001b\\[(?:${[0, ...Object.values(PAINTS)].join('|')})m)`);
 
-/**
- * A text for a screen: of what steers one, only the colours of `painted` are left, and none without
- * colour.
- */
+/** Makes control characters of a text visible, except the colours of `painted` on a colour screen. */
 export const screened = (text: string, { color }: Pick<TerminalStyle, 'color'>): string =>
   color
     ? text
@@ -51,14 +51,29 @@ export const screened = (text: string, { color }: Pick<TerminalStyle, 'color'>):
         .join('')
     : visible(text);
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: escapes begin with one
-const COLOUR = /\u001b\[[0-9;]*m/g;
-/** Columns that a text takes, colours aside. */
-export const length = (text: string): number => [...text.replace(COLOUR, '')].length;
+/** Columns that a text takes: wide characters take two, colours none. */
+export const length = (text: string): number => stringWidth(text);
+
+/** The text in so many columns, filled with blanks on the right. */
+export const filled = (text: string, width: number): string =>
+  text + ' '.repeat(Math.max(0, width - length(text)));
+
+const characters = new Intl.Segmenter();
+/** Text of a stranger on one line, in at most `width` columns. */
+export function labelWithin(text: string, width: number): string {
+  const whole = label(text, width);
+  if (length(whole) <= width) return whole;
+  let kept = '';
+  for (const { segment } of characters.segment(whole)) {
+    if (length(kept + segment) >= width) break;
+    kept += segment;
+  }
+  return `${kept}…`;
+}
 
 /**
- * A sentence in lines that fit, the further ones indented like the first and by `hang` more. A word
- * longer than a line stays whole, and a value behind its label.
+ * Breaks a sentence into lines that fit. Further lines are indented like the first and by `hang`
+ * more. A word longer than a line stays whole, and a value stays behind its label.
  */
 export function wrapped(
   text: string,
@@ -77,12 +92,12 @@ export function wrapped(
   return lines.join('\n');
 }
 
-/** A line to be copied into a terminal: the terminal itself breaks it, which leaves it whole. */
+/** Lines to be copied into a terminal stay whole: the terminal breaks them itself. */
 const COMMAND = /\bnpx isopro-native\b|\bcurl\b/;
 
 /**
- * Lines that are too long for a terminal, broken at blanks: below what stands behind a label and
- * two blanks, or two columns further in.
+ * Breaks lines that are too long for a terminal. Further lines are indented below the text after a
+ * label and two blanks, or by two columns.
  */
 export function fitted(text: string, style: Pick<TerminalStyle, 'prose'>): string {
   const { prose = Infinity } = style;

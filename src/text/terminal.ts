@@ -1,8 +1,13 @@
 /** Tables for a terminal: plain text that fits its width. */
 import type { Submission } from '../run-folder/course-records.js';
 import { ownValue } from '../dictionary.js';
-import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
-import type { Comparison, TestRate } from '../run-folder/comparison.js';
+import {
+  MEASURE_NAMES,
+  type Forgetting,
+  type Interval,
+  type Summary,
+} from '../statistics/index.js';
+import type { Comparison, PairedCounts, TestRate } from '../run-folder/comparison.js';
 import type { RunRecord } from '../run-folder/read-run.js';
 import { conclusion, toneOfConclusion } from './conclusion.js';
 import {
@@ -10,9 +15,7 @@ import {
   decimal,
   decimalBounds,
   decimalChange,
-  forgettingNotes,
-  forgettingSentences,
-  restraintSentences,
+  forgettingText,
   MEASURE_NOTES,
   MEASURE_TITLES,
   percent,
@@ -22,8 +25,14 @@ import {
   RATE_TITLES,
   severalOf,
 } from './figures.js';
-import { label } from './hostile-text.js';
-import { length, painted, wrapped, type TerminalStyle } from './terminal-style.js';
+import {
+  filled,
+  labelWithin,
+  length,
+  painted,
+  wrapped,
+  type TerminalStyle,
+} from './terminal-style.js';
 
 const GUTTER = 2;
 
@@ -46,25 +55,45 @@ export function table(rows: readonly (readonly string[])[], width: number): stri
   const shown = fitting <= 0 ? columns : columns.slice(0, fitting);
   return rows.map((row) =>
     shown
-      .map((column, i) =>
-        i === 0
-          ? `${row[i] ?? ''}${' '.repeat(column - length(row[i] ?? ''))}`
-          : ' '.repeat(GUTTER + column - length(row[i] ?? '')) + (row[i] ?? ''),
-      )
+      .map((column, i) => {
+        const cell = row[i] ?? '';
+        return i === 0 ? filled(cell, column) : ' '.repeat(GUTTER + column - length(cell)) + cell;
+      })
       .join('')
       .trimEnd(),
   );
 }
 
 const meanOf = (keys: readonly string[]): string =>
-  keys.length === 1 ? label(keys[0]!, NAME) : 'mean';
+  keys.length === 1 ? labelWithin(keys[0]!, NAME) : 'mean';
 
 const NAME = 24;
 const POLICY = 32;
 
+type Mean = { readonly mean: number | null } | null | undefined;
+const changeOf = (was: Mean, is: Mean): number | null =>
+  was?.mean == null || is?.mean == null ? null : is.mean - was.mean;
+
+type Tested = Interval & { readonly mean: number | null; readonly n: number };
+
+/** Two figures, each with its interval if the terminal has room for it. */
+type FigureCells = readonly [figure: string, interval: string];
+const pairCells = (pair: readonly FigureCells[], { width }: TerminalStyle): string[] =>
+  pair.flatMap((cells) => cells.slice(0, width < 84 ? 1 : 2));
+const pairHeads = (names: readonly string[], style: TerminalStyle): string[] =>
+  pairCells(
+    names.map((name) => [name, '95 %']),
+    style,
+  );
+const rateCells = (
+  of: (Interval & { readonly mean: number | null }) | null | undefined,
+): FigureCells => (of == null ? ['–', ''] : [percent(of.mean), bounds(of)]);
+const testCells = (of: PairedCounts | null | undefined): string[] =>
+  of == null ? ['–', '–', '–'] : [pValue(of.p), String(of.gained), String(of.lost)];
+
 /**
- * Two evaluations by tier: n, per cent solved with the 95 % interval, change, problems gained and
- * lost, p.
+ * Compares two evaluations by tier: n, per cent solved with the 95 % interval, change, p, problems
+ * gained and lost.
  * @param names heads of the two
  */
 export function comparisonTable(
@@ -74,136 +103,101 @@ export function comparisonTable(
   names: readonly [string, string],
   style: TerminalStyle,
 ): string {
-  const narrow = style.width < 84;
-  const cells = (was: Summary['byTier'][string] | Summary | undefined, is: typeof was): string[] =>
-    [was, is]
-      .flatMap((summary) =>
-        summary === undefined ? ['–', ''] : [percent(summary.mean), bounds(summary)],
-      )
-      .filter((_, i) => !narrow || i % 2 === 0);
-  const change = (
-    was: { mean: number | null } | undefined,
-    is: { mean: number | null } | undefined,
-  ): string => points(was?.mean == null || is?.mean == null ? null : is.mean - was.mean);
+  const row = (
+    name: string,
+    was: Tested | undefined,
+    is: Tested | undefined,
+    pair: PairedCounts | undefined,
+  ): string[] => [
+    name,
+    String(pair?.n ?? was!.n),
+    ...pairCells([rateCells(was), rateCells(is)], style),
+    points(changeOf(was, is)),
+    ...testCells(pair),
+  ];
   // in the task's order
   const keys = Object.keys(comparison.byTier).filter((key) => Object.hasOwn(before.byTier, key));
-  const [left, right] = names.map((name) => label(name, 14)) as [string, string];
+  const heads = pairHeads(
+    names.map((name) => labelWithin(name, 14)),
+    style,
+  );
   const lines = table(
     [
-      [
-        'tier',
-        'n',
-        ...(narrow ? [left, right] : [left, '95 %', right, '95 %']),
-        'change',
-        'p',
-        'gained',
-        'lost',
-      ],
-      ...severalOf(keys).map((key) => {
-        const [was, is, pair] = [
+      ['tier', 'n', ...heads, 'change', 'p', 'gained', 'lost'],
+      ...severalOf(keys).map((key) =>
+        row(
+          labelWithin(key, NAME),
           ownValue(before.byTier, key),
           ownValue(after.byTier, key),
           ownValue(comparison.byTier, key),
-        ];
-        return [
-          label(key, NAME),
-          String(pair?.n ?? was!.n),
-          ...cells(was, is),
-          change(was, is),
-          pair === undefined ? '–' : pValue(pair.p),
-          String(pair?.gained ?? '–'),
-          String(pair?.lost ?? '–'),
-        ];
-      }),
-      [
-        meanOf(keys),
-        String(comparison.n),
-        ...cells(before, after),
-        change(before, after),
-        pValue(comparison.p),
-        String(comparison.gained),
-        String(comparison.lost),
-      ],
+        ),
+      ),
+      row(meanOf(keys), before, after, comparison),
     ],
     style.width,
   );
   return emphasised(lines, style).join('\n');
 }
 
-/** Rates beside accuracy, one a line, with the paired test; empty where there are none. */
-export function rateTable(rates: readonly TestRate[], style: TerminalStyle): string {
-  const narrow = style.width < 84;
-  const rows = rates.map(({ name, before, after, change }) => [
-    RATE_TITLES[name],
-    ...[before, after].flatMap((of) =>
-      (of === null ? ['–', ''] : [percent(of.mean), bounds(of)]).slice(0, narrow ? 1 : 2),
-    ),
-    points(before?.mean == null || after?.mean == null ? null : after.mean - before.mean),
-    ...(change === null
-      ? ['–', '–', '–']
-      : [pValue(change.p), String(change.gained), String(change.lost)]),
-  ]);
-  if (rows.length === 0) return '';
-  const heads = [
-    '',
-    ...(narrow ? ['before', 'after'] : ['before', '95 %', 'after', '95 %']),
-    'change',
-    'p',
-    'gained',
-    'lost',
-  ];
-  return [
-    ...table([heads, ...rows], style.width),
-    ...rates.map(({ name }) => wrapped(RATE_NOTES[name], style, 2)),
-  ].join('\n');
-}
+const noted = (
+  heads: readonly string[],
+  rows: readonly (readonly string[])[],
+  notes: readonly string[],
+  style: TerminalStyle,
+): string =>
+  rows.length === 0
+    ? ''
+    : [
+        ...table([heads, ...rows], style.width),
+        ...notes.map((note) => wrapped(note, style, 2)),
+      ].join('\n');
+
+/** Rates next to the accuracy, one a line, with the paired test; empty if there are none. */
+export const rateTable = (rates: readonly TestRate[], style: TerminalStyle): string =>
+  noted(
+    ['', ...pairHeads(['before', 'after'], style), 'change', 'p', 'gained', 'lost'],
+    rates.map(({ name, before, after, change }) => [
+      RATE_TITLES[name],
+      ...pairCells([rateCells(before), rateCells(after)], style),
+      points(changeOf(before, after)),
+      ...testCells(change),
+    ]),
+    rates.map(({ name }) => RATE_NOTES[name]),
+    style,
+  );
 
 /**
- * Mean score and proper scores of two evaluations, one a line; empty where their verdicts have no
+ * Mean score and proper scores of two evaluations, one a line; empty if their verdicts have no
  * figures.
  */
 export function measureTable(before: Summary, after: Summary, style: TerminalStyle): string {
-  const narrow = style.width < 84;
-  const rows = MEASURE_NAMES.flatMap((name) => {
-    const [was, is] = [before.measures?.[name], after.measures?.[name]];
-    if (was === undefined && is === undefined) return [];
-    const cells = [was, is]
-      .flatMap((of) => [decimal(of?.mean), of?.mean == null ? '' : decimalBounds(of)])
-      .filter((_, i) => !narrow || i % 2 === 0);
-    const change = was?.mean == null || is?.mean == null ? null : is.mean - was.mean;
-    return [
-      {
-        name,
-        row: [
-          MEASURE_TITLES[name],
-          ...cells,
-          decimalChange(change),
-          percent(was?.valid),
-          percent(is?.valid),
-        ],
-      },
-    ];
-  });
-  if (rows.length === 0) return '';
-  const heads = [
-    '',
-    ...(narrow ? ['before', 'after'] : ['before', '95 %', 'after', '95 %']),
-    'change',
-    'valid %',
-    'after',
-  ];
-  return [
-    ...table([heads, ...rows.map(({ row }) => row)], style.width),
-    ...rows.map(({ name }) => wrapped(MEASURE_NOTES[name], style, 2)),
-    wrapped(
+  const names = MEASURE_NAMES.filter((name) =>
+    [before, after].some(({ measures }) => measures?.[name] !== undefined),
+  );
+  return noted(
+    ['', ...pairHeads(['before', 'after'], style), 'change', 'valid %', 'after'],
+    names.map((name) => {
+      const [was, is] = [before.measures?.[name], after.measures?.[name]];
+      const cells = [was, is].map(
+        (of) => [decimal(of?.mean), of?.mean == null ? '' : decimalBounds(of)] as const,
+      );
+      return [
+        MEASURE_TITLES[name],
+        ...pairCells(cells, style),
+        decimalChange(changeOf(was, is)),
+        percent(was?.valid),
+        percent(is?.valid),
+      ];
+    }),
+    [
+      ...names.map((name) => MEASURE_NOTES[name]),
       'valid: replies that had the figure, or passed; means over tiers, bootstrap intervals over problems',
-      style,
-      2,
-    ),
-  ].join('\n');
+    ],
+    style,
+  );
 }
 
-/** Per cent solved by each policy, by tier; tiers that do not fit beside each other come below. */
+/** Table of the per cent solved by each policy, by tier; tiers that do not fit are placed below. */
 export function policyTable(
   policies: Readonly<Record<string, Summary>>,
   tiers: readonly string[],
@@ -211,12 +205,12 @@ export function policyTable(
 ): string {
   const names = Object.keys(policies);
   if (names.length === 0) return '';
-  const heads = names.map((name) => label(name, POLICY));
+  const heads = names.map((name) => labelWithin(name, POLICY));
   const first = Math.max(...heads.map(length));
   const cells = [
     [meanOf(tiers), ...names.map((name) => percent(policies[name]!.mean))],
     ...severalOf(tiers).map((tier) => [
-      label(tier, 12),
+      labelWithin(tier, 12),
       ...names.map((name) => percent(ownValue(policies[name]!.byTier, tier)?.mean)),
     ]),
   ];
@@ -251,12 +245,13 @@ function emphasised(lines: readonly string[], { color }: TerminalStyle): string[
 }
 
 /**
- * What the columns of a comparison are. Means weigh tiers alike; the test is over single problems.
+ * Explains the columns of a comparison. Means weigh tiers equally; the test is over single
+ * problems.
  */
 export const FIGURES_NOTE =
-  '95 % intervals; p: exact paired tests, of a tier McNemar (not adjusted)';
+  '95 % intervals; p: exact paired tests, McNemar for a tier (not adjusted)';
 
-/** What stands at the end of a run: before and after, then the trivial policies. */
+/** Table at the end of a run: before and after, then the trivial policies. */
 export function resultTable(
   result: {
     readonly before: Summary;
@@ -271,27 +266,19 @@ export function resultTable(
 ): string {
   const { before, after, comparison, rates, policies, forgetting, restraint } = result;
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
-  const measureLines = measureTable(before, after, style);
-  const rateLines = rateTable(rates, style);
-  const forgot =
-    forgetting === null
-      ? []
-      : [
-          ...forgettingSentences(forgetting),
-          ...restraintSentences(restraint),
-          ...forgettingNotes(forgetting),
-        ];
+  const forgot = forgetting === null ? [] : forgettingText(forgetting, restraint);
   return [
     wrapped(`per cent of test problems solved, ${FIGURES_NOTE}`, style),
-    '',
     comparisonTable(before, after, comparison, ['before', 'after'], style),
-    ...(rateLines === '' ? [] : ['', rateLines]),
-    ...(measureLines === '' ? [] : ['', measureLines]),
+    rateTable(rates, style),
+    measureTable(before, after, style),
     ...(forgot.length === 0
       ? []
-      : ['', 'forgetting', ...forgot.map((each) => wrapped(each, style, 2))]),
-    ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),
-  ].join('\n');
+      : [['forgetting', ...forgot.map((each) => wrapped(each, style, 2))].join('\n')]),
+    policyLines === '' ? '' : `trivial policies, which use no model\n${policyLines}`,
+  ]
+    .filter((block) => block !== '')
+    .join('\n\n');
 }
 
 /** A list with heads; `rows` are texts of anybody's. */
@@ -300,4 +287,6 @@ export const listTable = (
   rows: readonly (readonly string[])[],
   style: TerminalStyle,
 ): string =>
-  table([heads, ...rows.map((row) => row.map((cell) => label(cell, 60)))], style.width).join('\n');
+  table([heads, ...rows.map((row) => row.map((cell) => labelWithin(cell, 60)))], style.width).join(
+    '\n',
+  );

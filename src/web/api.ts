@@ -1,13 +1,14 @@
 /**
- * The server of the page: its address is the page's own, its key came with the address and is kept
- * for as long as the tab is open.
+ * Requests to the server of the page. The key comes with the address and is kept as long as the tab
+ * is open.
  */
+import { EventSourceParserStream } from 'eventsource-parser/stream';
 
 export type * from '../server/page/shapes.js';
 
 const PLACE = 'isopro-key';
 
-/** Takes the key out of the address, so that it is in no history and no picture of the screen. */
+/** Removes the key from the address, so that it is in no history and no screenshot. */
 export function takeKey(): void {
   const given = /^#token=([^&]+)(?:&(.*))?$/.exec(location.hash);
   if (given === null) return;
@@ -50,8 +51,8 @@ async function send(path: string, { body, signal, headers = {} }: Sent = {}): Pr
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...headers,
     },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    ...(signal === undefined ? {} : { signal }),
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal,
     cache: 'no-store',
     referrerPolicy: 'no-referrer',
   });
@@ -61,7 +62,7 @@ async function send(path: string, { body, signal, headers = {} }: Sent = {}): Pr
   try {
     error = (JSON.parse(text) as { error: typeof error }).error;
   } catch {
-    // not of this server
+    // the answer is not from this server
   }
   if (answer.status === 401) globalThis.dispatchEvent(new Event('isopro-locked'));
   throw new ApiError(
@@ -83,7 +84,7 @@ export async function post<T>(
   return (await (await send(path, { ...options, body })).json()) as T;
 }
 
-/** The data of each event of a stream, as it comes. A body makes it a POST. */
+/** Yields the data of each event of a stream. With a body the request is a POST. */
 export async function* events<T>(
   path: string,
   options: Sent = {},
@@ -92,29 +93,22 @@ export async function* events<T>(
     ...options,
     headers: { accept: 'text/event-stream', ...options.headers },
   });
-  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
+  const reader = answer
+    .body!.pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream())
+    .getReader();
   try {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
-      const blocks = (rest + value.replaceAll('\r\n', '\n')).split('\n\n');
-      rest = blocks.pop()!;
-      for (const block of blocks) {
-        const data = block
-          .split('\n')
-          .filter((line) => line.startsWith('data:'))
-          .map((line) => line.slice(5).trimStart())
-          .join('\n');
-        if (data !== '' && data !== '[DONE]') yield JSON.parse(data) as T;
-      }
+      if (value.data !== '' && value.data !== '[DONE]') yield JSON.parse(value.data) as T;
     }
   } finally {
     await reader.cancel().catch(() => undefined);
   }
 }
 
-/** As a part of a path. */
+/** Encodes a name as a part of a path. */
 export const part = encodeURIComponent;
 
 export function query(values: Readonly<Record<string, string | number | undefined>>): string {

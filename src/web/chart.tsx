@@ -1,16 +1,16 @@
 /**
- * ECharts on a canvas: texts of a log are drawn, never made markup. Whoever cannot see it gets its
- * figures as a table.
+ * ECharts on a canvas: texts of a log are drawn and never become markup. A table holds the same
+ * figures for readers who cannot see it.
  */
 import { BarChart, CustomChart, LineChart, ScatterChart } from 'echarts/charts';
 import { GridComponent, LegendComponent, TooltipComponent } from 'echarts/components';
 import * as echarts from 'echarts/core';
 import type { EChartsCoreOption } from 'echarts/core';
 import { CanvasRenderer } from 'echarts/renderers';
-import type { JSX } from 'preact';
+import type { FunctionComponent } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { onTheme } from './theme.ts';
-import { Wide } from './ui.tsx';
+import { Table } from './ui.tsx';
 
 echarts.use([
   BarChart,
@@ -23,51 +23,34 @@ echarts.use([
   CanvasRenderer,
 ]);
 
-export interface Colors {
-  readonly ink: string;
-  readonly muted: string;
-  readonly rule: string;
-  readonly panel: string;
-  readonly accent: string;
-  readonly good: string;
-  readonly fair: string;
-  readonly bad: string;
+const NAMES = ['ink', 'muted', 'rule', 'panel', 'accent'] as const;
+export type Colors = Readonly<Record<(typeof NAMES)[number], string>> & {
   readonly series: readonly string[];
-}
+};
 
 function colors(): Colors {
   const style = getComputedStyle(document.documentElement);
   const of = (name: string): string => style.getPropertyValue(`--${name}`).trim();
-  return {
-    ink: of('ink'),
-    muted: of('muted'),
-    rule: of('rule'),
-    panel: of('panel'),
-    accent: of('accent'),
-    good: of('good'),
-    fair: of('fair'),
-    bad: of('bad'),
-    series: Array.from({ length: 10 }, (_, i) => of(`s${i}`)),
+  const named = Object.fromEntries(NAMES.map((name) => [name, of(name)]));
+  const series = Array.from({ length: 10 }, (_, i) => of(`s${i}`));
+  return { ...named, series } as unknown as Colors;
+}
+
+export interface Drawn {
+  readonly option: (colors: Colors) => EChartsCoreOption;
+  readonly table: {
+    readonly head: readonly string[];
+    readonly rows: readonly (readonly string[])[];
   };
 }
 
-export interface ChartTable {
-  readonly head: readonly string[];
-  readonly rows: readonly (readonly string[])[];
-}
-
-export const Chart = ({
+/** @param props.label what the chart shows, in a phrase */
+export const Chart: FunctionComponent<Drawn & { label: string; height?: number }> = ({
   label,
   height = 220,
   option,
   table,
-}: {
-  /** What it shows, in a sentence. */
-  label: string;
-  height?: number;
-  option: (colors: Colors) => EChartsCoreOption;
-  table: ChartTable;
-}): JSX.Element => {
+}) => {
   const place = useRef<HTMLDivElement>(null);
   const chart = useRef<echarts.ECharts | null>(null);
   const [theme, setTheme] = useState(0);
@@ -113,28 +96,15 @@ export const Chart = ({
       />
       <details class="figures">
         <summary>figures</summary>
-        <Wide label={`figures: ${label}`}>
-          <table>
-            <thead>
-              <tr>
-                {table.head.map((cell) => (
-                  <th key={cell} scope="col">
-                    {cell}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {table.rows.map((row, i) => (
-                <tr key={i}>
-                  {row.map((cell, j) => (
-                    <td key={j}>{cell}</td>
-                  ))}
-                </tr>
+        <Table caption={`figures: ${label}`} head={table.head}>
+          {table.rows.map((row, i) => (
+            <tr key={i}>
+              {row.map((cell, j) => (
+                <td key={j}>{cell}</td>
               ))}
-            </tbody>
-          </table>
-        </Wide>
+            </tr>
+          ))}
+        </Table>
       </details>
     </figure>
   );

@@ -1,13 +1,7 @@
-/** The charts of a run's page, as options of ECharts with the same figures in a table. */
+/** Charts of a run's page: options of ECharts, with the same figures in a table. */
 import type { Rate, RunDetail } from './api.ts';
-import type { ChartTable, Colors } from './chart.tsx';
+import type { Colors, Drawn } from './chart.tsx';
 import { figure, percent } from './format.ts';
-
-type Option = (colors: Colors) => Record<string, unknown>;
-export interface Drawn {
-  readonly option: Option;
-  readonly table: ChartTable;
-}
 
 interface CustomApi {
   value(dimension: number): number;
@@ -88,14 +82,8 @@ const line = (
   ...more,
 });
 
-interface ByIteration {
-  readonly iteration: number;
-  readonly all: Rate;
-  readonly byTier: readonly ({ readonly tier: string } & Rate)[];
-}
-
-/** Of all tiers with its interval, and each tier beside it. */
-export function ratesChart(points: readonly ByIteration[], all: string): Drawn {
+/** Rate over all tiers with its interval, and the rate of each tier. */
+export function ratesChart(points: RunDetail['dev'], all: string): Drawn {
   const tiers = [...new Set(points.flatMap(({ byTier }) => byTier.map(({ tier }) => tier)))].slice(
     0,
     9,
@@ -207,12 +195,18 @@ export function bufferChart({ buffer, tiers }: RunDetail): Drawn {
   };
 }
 
-/** Tokens a second, sampled and trained, by iteration. */
+/** Tokens per second, sampled and trained on, by iteration. */
 export function speedChart({ iterations }: RunDetail): Drawn {
   const rate = (tokens: number, seconds: number): number | null =>
     seconds > 0 ? Math.round(tokens / seconds) : null;
-  const sampled = iterations.map(({ tokens, seconds }) => rate(tokens.sampled, seconds.rollouts));
-  const trained = iterations.map(({ tokens, seconds }) => rate(tokens.trained, seconds.training));
+  const speeds = [
+    ['sampled', iterations.map(({ tokens, seconds }) => rate(tokens.sampled, seconds.rollouts)), 0],
+    [
+      'trained on',
+      iterations.map(({ tokens, seconds }) => rate(tokens.trained, seconds.training)),
+      4,
+    ],
+  ] as const;
   return {
     option: (colors) => ({
       legend: legend(colors),
@@ -222,35 +216,25 @@ export function speedChart({ iterations }: RunDetail): Drawn {
         iterations.map(({ iteration }) => iteration),
       ),
       yAxis: valueAxis(colors),
-      series: [
-        {
-          type: 'bar',
-          name: 'sampled a second',
-          barMaxWidth: 26,
-          color: colors.series[0],
-          data: sampled,
-        },
-        {
-          type: 'bar',
-          name: 'trained on a second',
-          barMaxWidth: 26,
-          color: colors.series[4],
-          data: trained,
-        },
-      ],
+      series: speeds.map(([what, data, i]) => ({
+        type: 'bar',
+        name: `${what} per second`,
+        barMaxWidth: 26,
+        color: colors.series[i],
+        data,
+      })),
     }),
     table: {
-      head: ['iteration', 'tokens sampled a second', 'tokens trained on a second'],
+      head: ['iteration', ...speeds.map(([what]) => `tokens ${what} per second`)],
       rows: iterations.map(({ iteration }, i) => [
         String(iteration),
-        figure(sampled[i]),
-        figure(trained[i]),
+        ...speeds.map(([, values]) => figure(values[i])),
       ]),
     },
   };
 }
 
-/** A line over time: megabytes, tokens a second. */
+/** Values over time: megabytes, tokens per second. */
 export function timeChart(
   name: string,
   points: readonly (readonly [seconds: number, value: number])[],

@@ -1,11 +1,11 @@
 /** Replies to one dev problem in two iterations, and what changed. */
-import type { JSX } from 'preact';
+import { diffWordsWithSpace } from 'diff';
+import type { FunctionComponent } from 'preact';
 import { useState } from 'preact/hooks';
 import { get, part, type Verdict } from './api.ts';
-import { diffWords } from './diff.ts';
 import { shortId } from './format.ts';
 import { useLoaded } from './loading.ts';
-import { Excerpt, Fault, VerdictBadge, Waiting } from './ui.tsx';
+import { Excerpt, Select, Show, VerdictBadge } from './ui.tsx';
 
 interface Replies {
   readonly tier: string;
@@ -17,64 +17,68 @@ interface Replies {
   }[];
 }
 
-export const Diff = ({ before, after }: { before: string; after: string }): JSX.Element => (
-  <Excerpt class="diff" label="what changed">
-    {diffWords(before, after).map(({ kind, text }, i) =>
-      kind === 'removed' ? (
-        <del key={i}>{text}</del>
-      ) : kind === 'added' ? (
-        <ins key={i}>{text}</ins>
-      ) : (
-        <span key={i}>{text}</span>
-      ),
-    )}
-  </Excerpt>
-);
+/** Words that may differ; texts that differ more are shown as replaced, to bound the work. */
+const MOST_EDITS = 3000;
 
-export function DevDiff({ run, problem }: { run: string; problem: string }): JSX.Element {
-  const { value, error } = useLoaded(
-    (signal) => get<Replies>(`/api/runs/${part(run)}/problems/${part(problem)}`, signal),
-    `${run} ${problem}`,
+export const Diff: FunctionComponent<{ before: string; after: string }> = ({ before, after }) => {
+  const changes = diffWordsWithSpace(before, after, { maxEditLength: MOST_EDITS }) ?? [
+    { removed: true, added: false, value: before },
+    { removed: false, added: true, value: after },
+  ];
+  return (
+    <Excerpt class="diff" label="what changed">
+      {changes.map(({ removed, added, value }, i) => {
+        const Mark = removed ? 'del' : added ? 'ins' : 'span';
+        return <Mark key={i}>{value}</Mark>;
+      })}
+    </Excerpt>
   );
-  const [chosen, setChosen] = useState<readonly [number | null, number | null]>([null, null]);
-  if (error !== null) return <Fault error={error} />;
-  if (value === null) return <Waiting what="Reading the replies" />;
-  const { replies } = value;
-  if (replies.length === 0) return <p class="muted">The log holds no replies to it.</p>;
-  const at = (wanted: number | null, otherwise: number): Replies['replies'][number] =>
-    replies.find(({ iteration }) => iteration === wanted) ?? replies.at(otherwise)!;
+};
+
+const Compared: FunctionComponent<Replies & { problem: string }> = ({ problem, tier, replies }) => {
+  const [chosen, setChosen] = useState<readonly [string | null, string | null]>([null, null]);
+  const at = (wanted: string | null, otherwise: number): Replies['replies'][number] =>
+    replies.find(({ iteration }) => String(iteration) === wanted) ?? replies.at(otherwise)!;
   const [one, other] = [at(chosen[0], 0), at(chosen[1], -1)];
-  const select = (label: string, value_: number, set: (iteration: number) => void): JSX.Element => (
-    <select
-      aria-label={label}
-      value={value_}
-      onChange={(event) => set(Number(event.currentTarget.value))}
-    >
-      {replies.map(({ iteration }) => (
-        <option key={iteration} value={iteration}>
-          iteration {iteration}
-        </option>
-      ))}
-    </select>
+  const options = replies.map(
+    ({ iteration }) => [String(iteration), `iteration ${iteration}`] as const,
+  );
+  const side = (label: string, reply: typeof one, pick: (iteration: string) => void) => (
+    <>
+      <Select label={label} value={String(reply.iteration)} options={options} onPick={pick} />
+      <VerdictBadge verdict={reply.verdict} />
+    </>
   );
   return (
     <div class="dev-diff">
       <h3>
-        Problem {shortId(problem)}, {value.tier}
+        Problem {shortId(problem)}, {tier}
       </h3>
       <div class="tools">
-        {select('the earlier iteration', one.iteration, (iteration) =>
-          setChosen([iteration, other.iteration]),
-        )}
-        <VerdictBadge verdict={one.verdict} />
+        {side('the earlier iteration', one, (iteration) => setChosen([iteration, chosen[1]]))}
         <span aria-hidden="true">→</span>
-        {select('the later iteration', other.iteration, (iteration) =>
-          setChosen([one.iteration, iteration]),
-        )}
-        <VerdictBadge verdict={other.verdict} />
+        {side('the later iteration', other, (iteration) => setChosen([chosen[0], iteration]))}
       </div>
-      {one.text === other.text ? <p class="muted">Both replies are the same.</p> : null}
+      {one.text === other.text && <p class="muted">Both replies are the same.</p>}
       <Diff before={one.text} after={other.text} />
     </div>
   );
-}
+};
+
+export const DevDiff: FunctionComponent<{ run: string; problem: string }> = ({ run, problem }) => {
+  const loaded = useLoaded(
+    (signal) => get<Replies>(`/api/runs/${part(run)}/problems/${part(problem)}`, signal),
+    `${run} ${problem}`,
+  );
+  return (
+    <Show of={loaded} waiting="Reading the replies">
+      {(found) =>
+        found.replies.length === 0 ? (
+          <p class="muted">The log holds no replies to this problem.</p>
+        ) : (
+          <Compared {...found} problem={problem} />
+        )
+      }
+    </Show>
+  );
+};

@@ -1,4 +1,4 @@
-/** What an event of a job says, in a line; one whose form is not known here stands as it came. */
+/** Text of a job's event in one line; an event of unknown form is shown as JSON. */
 import { figure, percent, plural } from './format.ts';
 import type { JobEvent } from './job-api.ts';
 

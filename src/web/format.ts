@@ -1,4 +1,4 @@
-/** How figures are written. */
+/** Figures as text. */
 
 export const percent = (fraction: number | null | undefined, digits = 1): string =>
   fraction == null ? '–' : `${(100 * fraction).toFixed(digits)} %`;
@@ -31,10 +31,24 @@ export const shortId = (id: string): string => id.slice(0, 12);
 export const plural = (count: number, one: string, several = `${one}s`): string =>
   `${whole(count)} ${count === 1 ? one : several}`;
 
-/** In the reader's own time. */
+/** Problems gained and lost in a paired test. */
+export const paired = (
+  of: { readonly gained: number; readonly lost: number } | undefined,
+): string => (of === undefined ? '–' : `+${of.gained} −${of.lost}`);
+
+/** Date and time in the reader's own time zone. */
 export function when(iso: string | null): string {
   if (iso === null) return '–';
   const date = new Date(iso);
   const two = (value: number): string => String(value).padStart(2, '0');
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** Leaves of an object by their path, such as `sampling.rollouts`. */
+export function flat(value: unknown, at = ''): (readonly [path: string, value: string])[] {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return Object.entries(value).flatMap(([name, inner]) =>
+      flat(inner, at === '' ? name : `${at}.${name}`),
+    );
+  return [[at, typeof value === 'string' ? value : JSON.stringify(value)]];
 }

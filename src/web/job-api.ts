@@ -1,7 +1,5 @@
-/** Jobs as docs/jobs.md has them. */
-import { ApiError, events, get, part, post } from './api.ts';
-
-export type JobState = 'queued' | 'running' | 'paused' | 'succeeded' | 'failed' | 'cancelled';
+/** Jobs, as docs/jobs.md describes them. */
+import { ApiError, events, get, part, post, type JobRecord, type JobRecordEvent } from './api.ts';
 
 export interface JobProgress {
   readonly stage: string;
@@ -14,34 +12,12 @@ export interface JobProgress {
   readonly loss?: number | null;
 }
 
-export interface Job {
-  readonly id: string;
-  readonly kind: string;
-  readonly name: string | null;
-  readonly owner: string;
+export interface Job extends Omit<JobRecord, 'settings' | 'progress'> {
   readonly settings: Readonly<Record<string, unknown>>;
-  readonly state: JobState;
-  readonly waitingFor: string | null;
   readonly progress: JobProgress | null;
-  readonly command: string;
-  readonly run: string | null;
-  readonly memoryBytes: number;
-  readonly attempts: number;
-  readonly createdAt: string;
-  readonly startedAt: string | null;
-  readonly endedAt: string | null;
-  readonly result: unknown;
-  readonly error: {
-    readonly code: string;
-    readonly message: string;
-    readonly remedy: string;
-  } | null;
 }
 
-export interface JobEvent {
-  readonly id: number;
-  readonly at: string;
-  readonly type: string;
+export interface JobEvent extends JobRecordEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
@@ -54,7 +30,7 @@ export interface JobKind {
   readonly names: Readonly<Record<string, readonly string[]>>;
 }
 
-/** JSON Schema, as far as the form reads it. */
+/** The part of JSON Schema that the form reads. */
 export interface Schema {
   readonly type?: string | readonly string[];
   readonly title?: string;
@@ -71,9 +47,9 @@ export interface Schema {
   readonly maximum?: number;
   readonly exclusiveMinimum?: number;
   readonly exclusiveMaximum?: number;
-  /** Of which of the server's names it takes one. */
+  /** Which of the server's lists of names the field takes one of. */
   readonly names?: string;
-  /** The place among the fields that come first. */
+  /** Position among the fields that come first. */
   readonly first?: number;
 }
 
@@ -83,6 +59,9 @@ export interface Estimate {
   readonly memoryBytes: number;
   readonly measured: unknown;
 }
+
+export const waitText = (waitingFor: Job['waitingFor']): string =>
+  waitingFor === 'turn' ? 'its turn' : (waitingFor ?? '');
 
 export const isOver = ({ state }: Pick<Job, 'state'>): boolean =>
   ['succeeded', 'failed', 'cancelled'].includes(state);
@@ -102,13 +81,9 @@ export const estimate = (
   settings: unknown,
   measure: boolean,
   signal?: AbortSignal,
-): Promise<Estimate> =>
-  post('/api/jobs/estimate', { kind, settings, ...(measure ? { measure: true } : {}) }, { signal });
+): Promise<Estimate> => post('/api/jobs/estimate', { kind, settings, measure }, { signal });
 
-/**
- * For one thing that is asked for. `crypto.randomUUID` is there over HTTPS and on the machine
- * itself alone.
- */
+/** Idempotency key of one request. `crypto.randomUUID` exists over HTTPS and on localhost only. */
 export const newKey = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) =>
     byte.toString(16).padStart(2, '0'),
@@ -122,11 +97,11 @@ export const createJob = (
 ): Promise<Job> =>
   post(
     '/api/jobs',
-    { kind, settings, ...(name === '' ? {} : { name }) },
+    { kind, settings, name: name === '' ? null : name },
     { headers: { 'idempotency-key': key } },
   );
 
-/** The job that makes a run; null where none does, or this server takes no jobs. */
+/** The job that makes a run; null if there is none, or the server has jobs disabled. */
 export async function jobOfRun(run: string, signal?: AbortSignal): Promise<Job | null> {
   try {
     return await getJob(run, signal);
@@ -137,8 +112,8 @@ export async function jobOfRun(run: string, signal?: AbortSignal): Promise<Job |
 }
 
 /**
- * Every event of a job, those that were before too, until it has ended; after a broken connection
- * it goes on where it was.
+ * Yields every event of a job from its first one until the job has ended. After a broken connection
+ * it continues with the next event.
  */
 export async function* follow(
   id: string,

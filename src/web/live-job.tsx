@@ -1,7 +1,5 @@
-/**
- * A job while it goes on: where it is, how fast, what memory the server has, and a way to end it.
- */
-import type { JSX } from 'preact';
+/** A job while it runs: its progress, its speed, the server's memory, and buttons to end it. */
+import type { FunctionComponent } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, type Status } from './api.ts';
 import { Chart } from './chart.tsx';
@@ -12,11 +10,12 @@ import {
   getJob,
   isOver,
   tell,
+  waitText,
   type Job,
   type JobEvent,
   type JobProgress,
 } from './job-api.ts';
-import { useLoaded } from './loading.ts';
+import { useAction, useLoaded } from './loading.ts';
 import { Fault, Progress, StateBadge } from './ui.tsx';
 
 type Points = readonly (readonly [number, number])[];
@@ -24,7 +23,7 @@ const MOST = 600;
 const added = (points: Points, point: readonly [number, number]): Points =>
   [...points, point].slice(-MOST);
 
-/** The job as its events tell it. */
+/** Follows a job by its events. */
 export function useJob(id: string): {
   job: Job | null;
   events: readonly JobEvent[];
@@ -67,7 +66,7 @@ export function stageText({ stage, iteration, iterations, done, total }: JobProg
   return `${at}${stage}${total > 0 ? `, ${whole(done)} of ${whole(total)}` : ''}`;
 }
 
-/** Tokens a second between two events of one stage. */
+/** Tokens per second between two events of one stage. */
 function speeds(events: readonly JobEvent[]): Points {
   const points: [number, number][] = [];
   let before: { readonly at: number; readonly data: JobProgress } | null = null;
@@ -76,57 +75,46 @@ function speeds(events: readonly JobEvent[]): Points {
     if (type !== 'progress') continue;
     const [at, now] = [Date.parse(time) / 1000, data as unknown as JobProgress];
     first ??= at;
-    const same =
-      before !== null && before.data.stage === now.stage && before.data.iteration === now.iteration;
-    if (
-      same &&
-      at > before!.at &&
-      now.tokens !== undefined &&
-      before!.data.tokens !== undefined &&
-      now.tokens >= before!.data.tokens
-    )
-      points.push([at - first, (now.tokens - before!.data.tokens) / (at - before!.at)]);
+    if (before?.data.stage === now.stage && before.data.iteration === now.iteration) {
+      const sampled = (now.tokens ?? NaN) - (before.data.tokens ?? NaN);
+      if (at > before.at && sampled >= 0) points.push([at - first, sampled / (at - before.at)]);
+    }
     before = { at, data: now };
   }
   return points.slice(-MOST);
 }
 
-export function JobButtons({ job, onChange }: { job: Job; onChange: () => void }): JSX.Element {
-  const [error, setError] = useState<Error | null>(null);
-  const [busy, setBusy] = useState(false);
-  const act = async (what: 'cancel' | 'pause' | 'resume'): Promise<void> => {
-    setBusy(true);
-    try {
-      await tell(job.id, what);
-      setError(null);
-    } catch (cause) {
-      setError(cause as Error);
-    }
-    setBusy(false);
-    onChange();
-  };
-  const button = (what: 'cancel' | 'pause' | 'resume', text: string, look = ''): JSX.Element => (
-    <button
-      type="button"
-      class={look}
-      disabled={busy}
-      onClick={() => void act(what)}
-      aria-label={`${what} ${job.name ?? job.id}`}
-    >
-      {text}
-    </button>
-  );
+const ACTS = [
+  ['pause', 'Pause', ({ state }: Job) => state === 'running' || state === 'queued', ''],
+  ['resume', 'Resume', ({ state }: Job) => state === 'paused', ''],
+  ['cancel', 'Cancel', (job: Job) => !isOver(job), 'danger'],
+] as const;
+
+export const JobButtons: FunctionComponent<{ job: Job; onChange: () => void }> = ({
+  job,
+  onChange,
+}) => {
+  const { busy, error, run } = useAction();
   return (
     <span class="actions">
-      {(job.state === 'running' || job.state === 'queued') && button('pause', 'Pause')}
-      {job.state === 'paused' && button('resume', 'Go on')}
-      {!isOver(job) && button('cancel', 'Cancel', 'danger')}
-      {error !== null && <Fault error={error} />}
+      {ACTS.filter(([, , isPossible]) => isPossible(job)).map(([what, text, , look]) => (
+        <button
+          type="button"
+          key={what}
+          class={look}
+          disabled={busy}
+          onClick={() => void run(() => tell(job.id, what).finally(onChange))()}
+          aria-label={`${what} ${job.name ?? job.id}`}
+        >
+          {text}
+        </button>
+      ))}
+      <Fault error={error} />
     </span>
   );
-}
+};
 
-export function LiveJob({ id }: { id: string }): JSX.Element | null {
+export const LiveJob: FunctionComponent<{ id: string }> = ({ id }) => {
   const { job, events, error, reload } = useJob(id);
   const begun = useRef(Date.now());
   const [memory, setMemory] = useState<Points>([]);
@@ -140,9 +128,9 @@ export function LiveJob({ id }: { id: string }): JSX.Element | null {
     `memory ${id}`,
     () => (over ? null : 2000),
   );
-  const speed = useMemo(() => timeChart('tokens a second', speeds(events)), [events]);
+  const speed = useMemo(() => timeChart('tokens per second', speeds(events)), [events]);
   const used = useMemo(() => timeChart('MB', memory), [memory]);
-  if (job === null) return error === null ? null : <Fault error={error} />;
+  if (job === null) return <Fault error={error} />;
   const progress = progressOf(job, events);
   const hits = Object.entries(progress?.hits ?? {}).filter(([, { decided }]) => decided > 0);
   return (
@@ -153,20 +141,16 @@ export function LiveJob({ id }: { id: string }): JSX.Element | null {
           {over
             ? `${job.kind}, as a job`
             : progress === null
-              ? 'waiting to begin'
+              ? 'waiting to start'
               : stageText(progress)}
         </h2>
         <JobButtons job={job} onChange={reload} />
       </div>
       {!over && progress !== null && (
-        <Progress
-          done={progress.done}
-          total={progress.total}
-          label={`progress of ${progress.stage}`}
-        />
+        <Progress {...progress} label={`progress of ${progress.stage}`} />
       )}
       {job.waitingFor !== null && (
-        <p class="note">It waits for {job.waitingFor === 'turn' ? 'its turn' : job.waitingFor}.</p>
+        <p class="note">The job is waiting for {waitText(job.waitingFor)}.</p>
       )}
       {job.error !== null && (
         <p class="fault">
@@ -193,26 +177,16 @@ export function LiveJob({ id }: { id: string }): JSX.Element | null {
       {!over && (
         <div class="two">
           <div>
-            <h3>Tokens a second</h3>
-            <Chart
-              label="tokens a second since this page was opened"
-              option={speed.option}
-              table={speed.table}
-              height={110}
-            />
+            <h3>Tokens per second</h3>
+            <Chart {...speed} label="tokens per second since this page was opened" height={110} />
           </div>
           <div>
             <h3>Memory of the server, MB</h3>
-            <Chart
-              label="resident memory of the server, in megabytes"
-              option={used.option}
-              table={used.table}
-              height={110}
-            />
+            <Chart {...used} label="resident memory of the server, in megabytes" height={110} />
           </div>
         </div>
       )}
-      <p class="note">Counted with {megabytes(job.memoryBytes)} when it was admitted.</p>
+      <p class="note">Reserved memory: {megabytes(job.memoryBytes)}.</p>
     </section>
   );
-}
+};

@@ -1,4 +1,4 @@
-/** What a page waits for. */
+/** What a page loads, and what it asks the server to do. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
@@ -8,9 +8,9 @@ export interface Loaded<T> {
 }
 
 /**
- * Loads when the key changes, and again and again where a pause is given: what was there stays
- * while the next comes.
- * @param pauseMs of the value that is there; null: not again
+ * Loads when the key changes, and repeatedly if there is a pause: the old value stays until the
+ * next one arrives.
+ * @param pauseMs until the next load, given the value that is there; null: do not load again
  */
 export function useLoaded<T>(
   load: (signal: AbortSignal, before: T | null) => Promise<T>,
@@ -42,7 +42,7 @@ export function useLoaded<T>(
         setState({ key, value: before, error: error as Error });
         pause = pauseMs(before);
       }
-      // nobody looks: once it is seen again is soon enough
+      // a hidden page loads less often
       if (pause !== null)
         timer = setTimeout(() => void again(), document.hidden ? pause * 5 : pause);
     };
@@ -56,4 +56,26 @@ export function useLoaded<T>(
   return state.key === key
     ? { value: state.value, error: state.error, reload }
     : { value: null, error: null, reload };
+}
+
+/** Runs one action at a time: whether it runs, what went wrong, and a way to start it. */
+export function useAction(): {
+  readonly busy: boolean;
+  readonly error: Error | null;
+  readonly run: (work: () => Promise<unknown>) => (event?: Event) => Promise<void>;
+} {
+  const [state, setState] = useState<{ busy: boolean; error: Error | null }>({
+    busy: false,
+    error: null,
+  });
+  const run = (work: () => Promise<unknown>) => async (event?: Event) => {
+    event?.preventDefault();
+    setState({ busy: true, error: null });
+    const error = await work().then(
+      () => null,
+      (cause: Error) => cause,
+    );
+    setState({ busy: false, error });
+  };
+  return { ...state, run };
 }

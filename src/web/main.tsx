@@ -1,5 +1,5 @@
-/** The page's frame: where one can go, and what is shown there. */
-import { render, type JSX } from 'preact';
+/** Frame of the page: navigation, and the page of the current address. */
+import { render, type FunctionComponent, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { get, hasKey, setKey, takeKey, type Status } from './api.ts';
 import { megabytes } from './format.ts';
@@ -30,32 +30,43 @@ const PLACES = [
   ['play', 'Playground'],
 ] as const;
 
-function Shown({ place: { path, params } }: { place: Place }): JSX.Element {
+const Shown: FunctionComponent<Place> = ({ path, params }) => {
   const [room = 'runs', one, what, which] = path;
-  if (room === 'runs' && one === undefined) return <RunsPage />;
-  if (room === 'runs' && what === 'rollouts' && which !== undefined)
-    return <RolloutPage run={one!} id={Number(which)} params={params} />;
-  if (room === 'runs' && what === 'rollouts') return <RolloutsPage run={one!} params={params} />;
-  if (room === 'runs' && what === undefined) return <RunPage name={one!} />;
-  if (room === 'latest') return <LatestPage />;
-  if (room === 'compare') return <ComparePage params={params} />;
-  if (room === 'new') return <NewJobPage params={params} />;
-  if (room === 'jobs' && one !== undefined) return <JobPage id={one} />;
-  if (room === 'jobs') return <JobsPage />;
-  if (room === 'truth' && one === undefined) return <TruthsPage />;
-  if (room === 'truth' && what !== undefined) return <TrajectoryPage run={one!} id={what} />;
-  if (room === 'truth') return <TruthPage name={one!} />;
-  if (room === 'adapters') return <AdaptersPage />;
-  if (room === 'play') return <PlaygroundPage />;
+  switch (room) {
+    case 'runs':
+      if (one === undefined) return <RunsPage />;
+      if (what === undefined) return <RunPage name={one} />;
+      if (what !== 'rollouts') break;
+      return which === undefined ? (
+        <RolloutsPage run={one} params={params} />
+      ) : (
+        <RolloutPage run={one} id={Number(which)} params={params} />
+      );
+    case 'truth':
+      if (one === undefined) return <TruthsPage />;
+      return what === undefined ? <TruthPage name={one} /> : <TrajectoryPage run={one} id={what} />;
+    case 'jobs':
+      return one === undefined ? <JobsPage /> : <JobPage id={one} />;
+    case 'latest':
+      return <LatestPage />;
+    case 'compare':
+      return <ComparePage params={params} />;
+    case 'new':
+      return <NewJobPage params={params} />;
+    case 'adapters':
+      return <AdaptersPage />;
+    case 'play':
+      return <PlaygroundPage />;
+  }
   return (
     <>
-      <PageHead title="Nothing here" />
+      <PageHead title="Page not found" />
       <Empty title="There is no such page.">
         <a href={href(['runs'])}>All runs</a>
       </Empty>
     </>
   );
-}
+};
 
 const THEMES: Readonly<Record<Theme, readonly [next: Theme, sign: string]>> = {
   auto: ['light', '◐'],
@@ -89,7 +100,7 @@ function ServerLine(): JSX.Element | null {
     'status',
     () => 5000,
   );
-  if (error !== null) return <span class="server bad">server not reached</span>;
+  if (error !== null) return <span class="server bad">server unreachable</span>;
   if (value === null) return null;
   return (
     <span
@@ -103,7 +114,7 @@ function ServerLine(): JSX.Element | null {
   );
 }
 
-function Login({ onKey }: { onKey: () => void }): JSX.Element {
+const Login: FunctionComponent<{ onKey: () => void }> = ({ onKey }) => {
   const [key, set] = useState('');
   const enter = (event: Event): void => {
     event.preventDefault();
@@ -116,8 +127,8 @@ function Login({ onKey }: { onKey: () => void }): JSX.Element {
         <Mark />
         <h1>A key is needed</h1>
         <p class="muted">
-          The server printed one when it started. The address that <code>isopro-native ui</code>{' '}
-          prints has it in it.
+          The server printed a key when it started. The address that <code>isopro-native ui</code>{' '}
+          prints contains it.
         </p>
         <label for="key">Key</label>
         <input
@@ -134,7 +145,7 @@ function Login({ onKey }: { onKey: () => void }): JSX.Element {
       </form>
     </main>
   );
-}
+};
 
 const Mark = (): JSX.Element => (
   <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
@@ -170,7 +181,7 @@ function App(): JSX.Element {
           document.getElementById('content')?.focus();
         }}
       >
-        to the content
+        Skip to content
       </a>
       <header class="bar">
         <a class="brand" href={href(['runs'])} aria-label="isopro-native, all runs">
@@ -188,7 +199,7 @@ function App(): JSX.Element {
         <ThemeButton />
       </header>
       <main id="content" tabIndex={-1}>
-        <Shown key={place.path.join('/')} place={place} />
+        <Shown key={place.path.join('/')} {...place} />
       </main>
     </>
   );
@@ -196,7 +207,7 @@ function App(): JSX.Element {
 
 applyTheme(readTheme());
 takeKey();
-// the address that `ui` prints, opened again in this tab
+// the address that `ui` prints was opened again in this tab
 addEventListener('hashchange', () => {
   if (!location.hash.startsWith('#token=')) return;
   takeKey();

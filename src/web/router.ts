@@ -1,6 +1,6 @@
 /**
- * Where one is: the part of the address after `#`, so that the server knows one page and every
- * place can be linked to.
+ * Routes in the part of the address after `#`: the server has one page, and every place can be
+ * linked to.
  */
 import { useEffect, useState } from 'preact/hooks';
 import { query } from './api.ts';
@@ -23,16 +23,12 @@ export function placeOf(hash: string): Place {
   return { path: parts.map(readable), params: Object.fromEntries(new URLSearchParams(search)) };
 }
 
-export const href = (
-  path: readonly string[],
-  params: Readonly<Record<string, string | number | undefined>> = {},
-): string => `#/${path.map(encodeURIComponent).join('/')}${query(params)}`;
+type Params = Readonly<Record<string, string | number | undefined>>;
 
-export function go(
-  path: readonly string[],
-  params: Readonly<Record<string, string | number | undefined>> = {},
-  replace = false,
-): void {
+export const href = (path: readonly string[], params: Params = {}): string =>
+  `#/${path.map(encodeURIComponent).join('/')}${query(params)}`;
+
+export function go(path: readonly string[], params: Params = {}, replace = false): void {
   if (replace) {
     history.replaceState(null, '', href(path, params));
     dispatchEvent(new HashChangeEvent('hashchange'));
@@ -47,4 +43,19 @@ export function usePlace(): Place {
     return () => removeEventListener('hashchange', moved);
   }, []);
   return place;
+}
+
+/** Calls an action by its key, unless the key goes into a field or has a modifier. */
+export function useKeys(actions: Readonly<Record<string, () => void>>): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      const { key, ctrlKey, metaKey, altKey, target } = event;
+      const isTyped = /^(INPUT|TEXTAREA|SELECT)$/.test((target as Element).tagName);
+      if (actions[key] === undefined || isTyped || ctrlKey || metaKey || altKey) return;
+      event.preventDefault();
+      actions[key]();
+    };
+    addEventListener('keydown', pressed);
+    return () => removeEventListener('keydown', pressed);
+  });
 }

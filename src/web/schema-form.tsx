@@ -1,6 +1,6 @@
 /**
- * A form of a JSON Schema. What is left as it is by default is not sent, so that a later default is
- * followed.
+ * Form of a JSON Schema. A field that is left at its default is not sent, so that it follows later
+ * defaults.
  */
 import type { JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
@@ -12,7 +12,8 @@ const isObject = (value: unknown): value is Values =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * The same with one member another; undefined: without it. Empty parts go with their last member.
+ * Returns the values with one member changed, or without it if the value is undefined. An object
+ * that becomes empty is removed.
  */
 export function withValue(
   values: Values,
@@ -29,10 +30,7 @@ export function withValue(
 export const valueAt = (values: unknown, path: readonly string[]): unknown =>
   path.reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), values);
 
-/**
- * The one form of several that says most: a field that may be null or `auto` is shown as what it is
- * else.
- */
+/** Reduces alternatives to the one to show: a field that may be null is shown as its other type. */
 function plain(schema: Schema): Schema {
   const several = schema.anyOf ?? schema.oneOf;
   if (several === undefined) return schema;
@@ -50,10 +48,15 @@ function plain(schema: Schema): Schema {
 export const words = (name: string): string =>
   name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').toLowerCase();
 
+const BOOLEANS = [
+  [true, 'yes'],
+  [false, 'no'],
+] as const;
+
 interface FieldProps {
   readonly name: string;
   readonly schema: Schema;
-  /** What may be named in it. */
+  /** Names to choose from; undefined: any value. */
   readonly choices: readonly string[] | undefined;
   readonly value: unknown;
   readonly required: boolean;
@@ -89,63 +92,43 @@ export function Field({
     'aria-describedby':
       schema.description === undefined || choices !== undefined ? undefined : said,
   };
+  const options: readonly (readonly [value: unknown, text: string])[] | undefined =
+    choices?.map((each) => [each, each] as const) ??
+    schema.enum?.map((each) => [each, shown(each)] as const) ??
+    (type === 'boolean' ? BOOLEANS : undefined);
   let control: JSX.Element;
-  if (schema.enum !== undefined || choices !== undefined) {
-    const all = choices ?? schema.enum!.map(shown);
+  if (options !== undefined) {
+    const usual = options.find(([each]) => each === schema.default)?.[1] ?? told;
+    const of = (text: string): unknown => options.find(([each]) => shown(each) === text)?.[0];
     control = (
       <select
         {...common}
         required={required}
         value={shown(value)}
-        onChange={({ currentTarget }) => {
-          const picked =
-            schema.enum?.find((each) => shown(each) === currentTarget.value) ?? currentTarget.value;
-          onChange(currentTarget.value === '' ? undefined : picked);
-        }}
+        onChange={({ currentTarget: { value: picked } }) =>
+          onChange(picked === '' ? undefined : of(picked))
+        }
       >
         {(!required || value === undefined) && (
           <option value="">
-            {told === '' ? (required ? 'choose' : 'default') : `${told} (default)`}
+            {usual === '' ? (required ? 'choose' : 'default') : `${usual} (default)`}
           </option>
         )}
-        {all.map((each) => (
-          <option key={each} value={each}>
-            {each}
+        {options.map(([each, text]) => (
+          <option key={text} value={shown(each)}>
+            {text}
           </option>
         ))}
-      </select>
-    );
-  } else if (type === 'boolean') {
-    control = (
-      <select
-        {...common}
-        value={value === undefined ? '' : String(value)}
-        onChange={({ currentTarget }) =>
-          onChange(currentTarget.value === '' ? undefined : currentTarget.value === 'true')
-        }
-      >
-        <option value="">
-          {told === '' ? 'default' : `${told === 'true' ? 'yes' : 'no'} (default)`}
-        </option>
-        <option value="true">yes</option>
-        <option value="false">no</option>
       </select>
     );
   } else {
     const numeric = type === 'integer' || type === 'number';
     const change = (next: string): void => {
       setText(next);
-      if (next.trim() === '') {
-        setFault(false);
-        onChange(undefined);
-        return;
-      }
-      if (type === 'string') {
-        onChange(next);
-        return;
-      }
       try {
-        onChange(numeric ? Number(next) : JSON.parse(next));
+        if (next.trim() === '') onChange(undefined);
+        else if (type === 'string') onChange(next);
+        else onChange(numeric ? Number(next) : JSON.parse(next));
         setFault(false);
       } catch {
         setFault(true);
@@ -190,21 +173,19 @@ export function Field({
 export interface FormProps {
   readonly schema: Schema;
   readonly values: Values;
-  /**
-   * What the settings come to, defaults of the chosen model included; undefined until it is known.
-   */
+  /** Settings with the defaults of the chosen model; undefined until the server has sent them. */
   readonly resolved: unknown;
-  /** Lists of what may be named, by what a field's path ends with. */
+  /** Names to choose from, by the path of the field. */
   readonly choicesOf: (path: readonly string[]) => readonly string[] | undefined;
-  /** Paths that are shown before all others, such as `sampling.rollouts`. */
+  /** Paths of the fields that come first, such as `sampling.rollouts`. */
   readonly first: readonly string[];
   readonly onChange: (values: Values) => void;
 }
 
-const schemaAt = (schema: Schema, path: readonly string[]): Schema | undefined =>
+export const schemaAt = (schema: Schema, path: readonly string[]): Schema | undefined =>
   path.reduce<Schema | undefined>((at, name) => at?.properties?.[name], schema);
 
-/** Numbers and choices of yes or no depend on the profile, which the schema does not know. */
+/** Adds a default that depends on the profile of the model, which the schema does not know. */
 const withDefault = (schema: Schema, value: unknown): Schema =>
   typeof value === 'number' || typeof value === 'boolean' ? { ...schema, default: value } : schema;
 

@@ -1,19 +1,17 @@
-/** The small parts that pages are made of. */
-import type { ComponentChildren, JSX } from 'preact';
+/** Building blocks of the pages. */
+import type { ComponentChildren, FunctionComponent, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import type { Finding, Rate, Tone } from './api.ts';
-import { percent } from './format.js';
+import { ApiError, get, type Finding, type Rate, type Tone } from './api.ts';
+import { percent } from './format.ts';
+import { useLoaded, type Loaded } from './loading.ts';
 import { href } from './router.ts';
 
-export const Badge = ({
-  tone,
-  children,
-}: {
-  tone: Tone | 'plain' | 'live';
-  children: ComponentChildren;
-}): JSX.Element => <span class={`badge ${tone}`}>{children}</span>;
+type BadgeTone = Tone | 'plain' | 'live';
+export const Badge: FunctionComponent<{ tone: BadgeTone }> = ({ tone, children }) => (
+  <span class={`badge ${tone}`}>{children}</span>
+);
 
-const STATES: Readonly<Record<string, readonly [Tone | 'plain' | 'live', string]>> = {
+const STATES: Readonly<Record<string, readonly [BadgeTone, string]>> = {
   ended: ['plain', 'ended'],
   unfinished: ['live', 'not ended'],
   damaged: ['bad', 'damaged'],
@@ -25,7 +23,7 @@ const STATES: Readonly<Record<string, readonly [Tone | 'plain' | 'live', string]
   failed: ['bad', 'failed'],
   cancelled: ['fair', 'cancelled'],
 };
-export const StateBadge = ({ state }: { state: string }): JSX.Element => {
+export const StateBadge: FunctionComponent<{ state: string }> = ({ state }) => {
   const [tone, text] = STATES[state] ?? (['plain', state] as const);
   return <Badge tone={tone}>{text}</Badge>;
 };
@@ -36,16 +34,8 @@ interface Named {
   readonly reason: string | null;
   readonly seed: string | null;
 }
-/** What a table calls a run: a link to it, or why it cannot be read. */
-export const RunName = ({
-  run,
-  to,
-  children,
-}: {
-  run: Named;
-  to: string;
-  children: ComponentChildren;
-}): JSX.Element =>
+/** Cell that names a run: a link to it, or the reason why it cannot be read. */
+export const RunName: FunctionComponent<{ run: Named; to: string }> = ({ run, to, children }) =>
   run.state === 'unreadable' ? (
     <span>
       {run.name} <small class="bad">{run.reason}</small>
@@ -59,100 +49,109 @@ export const RunName = ({
     </a>
   );
 
-export const VerdictBadge = ({ verdict }: { verdict: string | null }): JSX.Element => (
-  <span class={`verdict ${verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'}`}>
-    <span aria-hidden="true">{verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}</span>{' '}
-    {verdict ?? 'no verdict'}
-  </span>
-);
+const VERDICTS: Readonly<Record<string, readonly [Tone, string]>> = {
+  pass: ['good', '✓'],
+  fail: ['bad', '✗'],
+};
+/** @param mark shows the sign alone; the word is left to screen readers and the tooltip */
+export const VerdictBadge: FunctionComponent<{ verdict: string | null; mark?: boolean }> = ({
+  verdict,
+  mark = false,
+}) => {
+  const [tone, sign] = VERDICTS[verdict ?? ''] ?? ['fair', '?'];
+  const text = verdict ?? 'no verdict';
+  return (
+    <span class={mark ? tone : `verdict ${tone}`} title={mark ? text : undefined}>
+      <span aria-hidden="true">{sign}</span> <span class={mark ? 'hidden' : undefined}>{text}</span>
+    </span>
+  );
+};
 
-/** Of a change that may be called one. */
+/** Tone of a change, if it is statistically distinguishable from none. */
 export const toneOf = (finding: Finding | null): Tone | undefined =>
   finding === 'better' ? 'good' : finding === 'worse' ? 'bad' : undefined;
 
-export const Card = ({
+export const Card: FunctionComponent<{ value: ComponentChildren; tone?: Tone }> = ({
   value,
   tone,
   children,
-}: {
-  value: ComponentChildren;
-  tone?: Tone;
-  children: ComponentChildren;
-}): JSX.Element => (
+}) => (
   <div class="card">
     <b class={tone}>{value}</b>
     <span>{children}</span>
   </div>
 );
 
-export const Panel = ({
-  title,
-  note,
-  actions,
-  children,
-  id,
-}: {
-  title?: string;
+export const Panel: FunctionComponent<{
+  title: string;
   note?: ComponentChildren;
   actions?: ComponentChildren;
-  children: ComponentChildren;
-  id?: string;
-}): JSX.Element => {
-  const made = useId();
-  const heading = id ?? made;
+}> = ({ title, note, actions, children }) => {
+  const heading = useId();
   return (
-    <section class="panel" aria-labelledby={title === undefined ? undefined : heading}>
-      {title !== undefined && (
-        <div class="panel-head">
-          <h2 id={heading}>{title}</h2>
-          {actions !== undefined && <div class="actions">{actions}</div>}
-        </div>
-      )}
+    <section class="panel" aria-labelledby={heading}>
+      <div class="panel-head">
+        <h2 id={heading}>{title}</h2>
+        {actions !== undefined && <div class="actions">{actions}</div>}
+      </div>
       {note !== undefined && <p class="note">{note}</p>}
       {children}
     </section>
   );
 };
 
-export const Fault = ({ error }: { error: Error }): JSX.Element => (
-  <p class="fault" role="alert">
-    {error.message}
-  </p>
-);
+export const Fault: FunctionComponent<{ error: Error | null }> = ({ error }) =>
+  error && (
+    <p class="fault" role="alert">
+      {error.message}
+    </p>
+  );
 
-export const Waiting = ({ what = 'Loading' }: { what?: string }): JSX.Element => (
+export const Waiting: FunctionComponent<{ what: string }> = ({ what }) => (
   <p class="waiting" role="status">
     <span class="spinner" aria-hidden="true" /> {what}…
   </p>
 );
 
-export const Empty = ({
-  title,
-  children,
-}: {
-  title: string;
-  children?: ComponentChildren;
-}): JSX.Element => (
+export const Empty: FunctionComponent<{ title: string }> = ({ title, children }) => (
   <div class="empty">
     <p class="empty-title">{title}</p>
     {children}
   </div>
 );
 
-/** The head of a page; screen readers are told where they have come to. */
-export const PageHead = ({
-  title,
-  above,
-  badges,
-  actions,
+/**
+ * What was loaded, as soon as it is there; until then a note that it is being loaded, or the error.
+ * @param absent shown instead of the error if the server does not have it
+ */
+export function Show<T>({
+  of: { value, error },
+  waiting,
+  absent,
   children,
 }: {
+  of: Pick<Loaded<T>, 'value' | 'error'>;
+  waiting: string;
+  absent?: ComponentChildren;
+  children: (value: T) => ComponentChildren;
+}): JSX.Element {
+  const isAbsent = absent !== undefined && error instanceof ApiError && error.status === 404;
+  return (
+    <>
+      {isAbsent ? absent : <Fault error={error} />}
+      {value === null && error === null && <Waiting what={waiting} />}
+      {value !== null && children(value)}
+    </>
+  );
+}
+
+/** Head of a page. It takes the focus, so that screen readers announce the page. */
+export const PageHead: FunctionComponent<{
   title: string;
   above?: ComponentChildren;
   badges?: ComponentChildren;
   actions?: ComponentChildren;
-  children?: ComponentChildren;
-}): JSX.Element => {
+}> = ({ title, above, badges, actions, children }) => {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     document.title = `${title} · isopro-native`;
@@ -173,33 +172,22 @@ export const PageHead = ({
   );
 };
 
-/** What is wider than its room; the tab key reaches it, so that a keyboard can scroll it. */
-export const Wide = ({
-  label,
-  children,
-}: {
-  label: string;
-  children: ComponentChildren;
-}): JSX.Element => (
+/** Content wider than its room. The tab key reaches it, so that a keyboard can scroll it. */
+export const Wide: FunctionComponent<{ label: string }> = ({ label, children }) => (
   // biome-ignore lint/a11y/noNoninteractiveTabindex: a keyboard scrolls only what it can reach
   <section class="wide" tabIndex={0} aria-label={label}>
     {children}
   </section>
 );
 
-/** Text as it is, which may be longer than its room; the tab key reaches it as it does `Wide`. */
-export const Excerpt = ({
-  label,
-  children,
-  ...others
-}: {
-  /** Where no heading beside it names it. */
+/** Preformatted text that may be longer than its room; the tab key reaches it, as with `Wide`. */
+export const Excerpt: FunctionComponent<{
+  /** For text without a heading of its own. */
   label?: string;
   class?: string;
   'aria-live'?: 'polite';
   'aria-busy'?: boolean;
-  children: ComponentChildren;
-}): JSX.Element => (
+}> = ({ label, children, ...others }) => (
   // biome-ignore lint/a11y/useAriaPropsSupportedByRole: wherever it has a label it has a role
   <pre {...others} tabIndex={0} role={label === undefined ? undefined : 'group'} aria-label={label}>
     {children}
@@ -207,34 +195,88 @@ export const Excerpt = ({
 );
 
 /** Buttons of which one is pressed. */
-export const Tabs = ({
+export function Tabs<Name extends string>({
   label,
   small = false,
-  children,
+  tabs,
+  on,
+  onPick,
 }: {
   label: string;
   small?: boolean;
-  children: ComponentChildren;
-}): JSX.Element => (
-  // biome-ignore lint/a11y/useSemanticElements: a fieldset groups members of a form
-  <div class={small ? 'tabs small' : 'tabs'} role="group" aria-label={label}>
-    {children}
-  </div>
+  tabs: readonly (readonly [Name, text: string])[];
+  on: Name;
+  onPick: (name: Name) => void;
+}): JSX.Element {
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset groups members of a form
+    <div class={small ? 'tabs small' : 'tabs'} role="group" aria-label={label}>
+      {tabs.map(([name, text]) => (
+        <button
+          type="button"
+          class="tab"
+          key={name}
+          aria-pressed={on === name}
+          onClick={() => onPick(name)}
+        >
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export const Select: FunctionComponent<{
+  label: string;
+  value: string | undefined;
+  options: readonly (readonly [value: string, text: string])[];
+  onPick: (value: string) => void;
+}> = ({ label, value, options, onPick }) => (
+  <select
+    aria-label={label}
+    value={value ?? ''}
+    onChange={(event) => onPick(event.currentTarget.value)}
+  >
+    {options.map(([each, text]) => (
+      <option key={each} value={each}>
+        {text}
+      </option>
+    ))}
+  </select>
 );
 
-export const Table = ({
-  caption,
-  head,
-  children,
-  className = '',
-}: {
+/** Labelled field of a form: an input if it has `onText`, then the children. */
+export const LabelledField: FunctionComponent<{
+  label: string;
+  class?: string;
+  onText?: (text: string) => void;
+  value?: string | number;
+  type?: 'number' | 'text';
+  min?: number;
+  max?: number;
+  step?: number;
+  maxLength?: number;
+  placeholder?: string;
+  list?: string;
+  required?: boolean;
+}> = ({ label, onText, class: look = 'field', children, ...input }) => (
+  // biome-ignore lint/a11y/noLabelWithoutControl: the control is the input or among the children
+  <label class={look}>
+    <span>{label}</span>
+    {onText !== undefined && (
+      <input {...input} onInput={(event) => onText(event.currentTarget.value)} />
+    )}
+    {children}
+  </label>
+);
+
+export const Table: FunctionComponent<{
   caption: string;
   head: readonly ComponentChildren[];
-  children: ComponentChildren;
-  className?: string;
-}): JSX.Element => (
+  class?: string;
+}> = ({ caption, head, class: look, children }) => (
   <Wide label={caption}>
-    <table class={className}>
+    <table class={look}>
       <caption class="hidden">{caption}</caption>
       <thead>
         <tr>
@@ -250,14 +292,77 @@ export const Table = ({
   </Wide>
 );
 
+/** Head, content and class of a column. A narrow screen repeats the head in cells without class. */
+export type Column<Row> = readonly [
+  head: ComponentChildren,
+  cell: (row: Row) => ComponentChildren,
+  look?: string,
+];
+
+/**
+ * Table with a row for each item, and further rows as children.
+ * @param by member that identifies an item; default: its place
+ */
+export function List<Row>({
+  rows,
+  by,
+  columns,
+  children,
+  ...others
+}: {
+  caption: string;
+  class?: string;
+  rows: readonly Row[];
+  by?: keyof Row;
+  columns: readonly (Column<Row> | false)[];
+  children?: ComponentChildren;
+}): JSX.Element {
+  const shown = columns.filter((column) => column !== false);
+  return (
+    <Table {...others} head={shown.map(([head]) => head)}>
+      {rows.map((row, i) => (
+        <tr key={by === undefined ? i : String(row[by])}>
+          {shown.map(([head, cell, look], j) => (
+            <td
+              key={j}
+              class={look}
+              data-label={
+                typeof head === 'string' && look === undefined ? head || undefined : undefined
+              }
+            >
+              {cell(row)}
+            </td>
+          ))}
+        </tr>
+      ))}
+      {children}
+    </Table>
+  );
+}
+
+/** Names and their values; rows that are false are left out. */
+export const Facts: FunctionComponent<{
+  class?: string;
+  rows: readonly (readonly [name: string, value: ComponentChildren] | false)[];
+}> = ({ class: look = 'facts', rows }) => (
+  <dl class={look}>
+    {rows.map(
+      (row, i) =>
+        row !== false && (
+          <div key={i}>
+            <dt>{row[0]}</dt>
+            <dd>{row[1]}</dd>
+          </div>
+        ),
+    )}
+  </dl>
+);
+
 /** A mean with its interval as a bar between 0 and 1. */
-export const RateBar = ({
+export const RateBar: FunctionComponent<{ rate: Rate | null; against?: Rate | null }> = ({
   rate,
   against,
-}: {
-  rate: Rate | null;
-  against?: Rate | null;
-}): JSX.Element => {
+}) => {
   if (rate === null || rate.mean === null) return <span class="muted">–</span>;
   const x = (value: number): number => 2 + 116 * Math.min(1, Math.max(0, value));
   return (
@@ -278,24 +383,18 @@ export const RateBar = ({
   );
 };
 
-export const Progress = ({
-  done,
-  total,
-  label,
-}: {
-  done: number;
-  total: number;
-  label: string;
-}): JSX.Element => (
-  <progress
-    max={Math.max(1, total)}
-    value={Math.min(done, Math.max(1, total))}
-    aria-label={label}
-  />
-);
+interface ProgressProps {
+  readonly done: number;
+  readonly total: number;
+  readonly label: string;
+}
+export const Progress: FunctionComponent<ProgressProps> = ({ done, total, label }) => {
+  const most = Math.max(1, total);
+  return <progress max={most} value={Math.min(done, most)} aria-label={label} />;
+};
 
 /** A command that can be copied. */
-export const Command = ({ text }: { text: string }): JSX.Element => {
+export const Command: FunctionComponent<{ text: string }> = ({ text }) => {
   const [said, setSaid] = useState('copy');
   const place = useRef<HTMLElement>(null);
   const copy = async (): Promise<void> => {
@@ -304,7 +403,7 @@ export const Command = ({ text }: { text: string }): JSX.Element => {
       setSaid('copied');
     } catch {
       getSelection()?.selectAllChildren(place.current!);
-      setSaid('marked: copy it with the keyboard');
+      setSaid('selected: copy it with the keyboard');
     }
   };
   return (
@@ -317,16 +416,12 @@ export const Command = ({ text }: { text: string }): JSX.Element => {
   );
 };
 
-/** Asks before something is done that others notice. */
-export const Dialog = ({
+/** Window that asks before a change that others notice. */
+export const Dialog: FunctionComponent<{ title: string; onClose: () => void }> = ({
   title,
   onClose,
   children,
-}: {
-  title: string;
-  onClose: () => void;
-  children: ComponentChildren;
-}): JSX.Element => {
+}) => {
   const place = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => {
@@ -345,3 +440,30 @@ export const Dialog = ({
     </dialog>
   );
 };
+
+/**
+ * A report in a frame that has neither this page's address nor its key.
+ * @param props.stamp loads the report again when it changes
+ */
+export const Report: FunctionComponent<{ path: string; title: string; stamp?: string }> = ({
+  path,
+  title,
+  stamp = '',
+}) => (
+  <Show
+    of={useLoaded((signal) => get<{ url: string }>(path, signal), `${path} ${stamp}`)}
+    waiting="Writing the report"
+  >
+    {({ url }) => (
+      <>
+        <p class="note">
+          The same page as report.html of the run.{' '}
+          <a href={url} target="_blank" rel="noreferrer noopener">
+            Open it in its own tab
+          </a>
+        </p>
+        <iframe class="report" title={title} src={url} sandbox="allow-scripts allow-popups" />
+      </>
+    )}
+  </Show>
+);

@@ -133,10 +133,10 @@ test('why test replies and rollouts did not pass stands in tables of their own, 
     color: false,
   });
   expect(text).toMatch(
-    /^why 10 of 20 test replies after training, judged here, did not pass: category,\ncount, reason, one of them$/m,
+    /^why 10 of 20 test replies after training, judged here, did not pass: category,\ncount, reason, an example$/m,
   );
   expect(text).toMatch(
-    /^why 16 of 20 rollouts, judged here, did not pass: category, count, reason, one\nof them$/m,
+    /^why 16 of 20 rollouts, judged here, did not pass: category, count, reason, an\nexample$/m,
   );
   expect(text.match(/^ {2}wrong {2}1[06] {2}too-many$/gm)).toHaveLength(2);
   expect(text).toContain(

@@ -129,7 +129,7 @@ test.each([
     'die',
     {
       code: 'JOB_ENDED',
-      message: "the job's process ended by the signal SIGKILL, without saying why",
+      message: "the job's process ended on signal SIGKILL with no message",
     },
   ],
   ['silent', { code: 'JOB_ENDED', message: "the job's process ended without a result" }],

@@ -116,13 +116,13 @@ describe('what is asked for', () => {
     const all = 'run, train, eval, judge, ablate, truth, truth-train, truth-analyze, gate';
     await expect(queue.create(ANN!, { kind: 'cook', settings: {} })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
-      message: `kind: there is no "cook", but ${all}`,
+      message: `kind: there is no "cook"; use one of ${all}`,
     });
     const settings = { adapter: 'ab'.repeat(32), as: 'sql' };
     await expect(queue.estimate(ANN!, 'gate', settings)).rejects.toMatchObject({
       code: 'kind_not_allowed',
       param: 'kind',
-      message: 'gate: it changes what others ask for, and needs a key that may all',
+      message: 'gate: it affects other users and needs a key with full access',
     });
     await expect(queue.estimate(ROOT!, 'gate', settings)).rejects.toMatchObject({
       code: 'registry_not_allowed',
@@ -144,7 +144,7 @@ describe('what is asked for', () => {
     });
     const refused = {
       code: 'INVALID_ARGUMENT',
-      message: 'settings: they have more than 65536 characters, or one that is no text',
+      message: 'settings: they are longer than 65536 characters or contain a NUL',
     };
     await expect(queue.estimate(ANN!, 'truth-analyze', long(1))).rejects.toMatchObject(refused);
     await expect(queue.estimate(ANN!, 'eval', { system: 'a\0b' })).rejects.toMatchObject(refused);
@@ -159,7 +159,7 @@ describe('what is asked for', () => {
     total = memoryBytes - 1;
     await expect(add(queue, 'answer')).rejects.toMatchObject({
       code: 'OUT_OF_MEMORY',
-      message: `the job may need ${memoryBytes} bytes, and this machine has ${total}`,
+      message: `the job may need ${memoryBytes} bytes of memory, but this machine has ${total}`,
     });
     const short = queueOf({ availableMemory: () => memoryBytes - 1 });
     const { id } = await add(short, 'answer');
@@ -256,10 +256,10 @@ describe('states', () => {
     const refused = (what: string): never =>
       expect.objectContaining({
         code: 'INVALID_ARGUMENT',
-        message: `${id} is succeeded, and cannot be ${what}`,
+        message: `${id} is succeeded and cannot be ${what}`,
       }) as never;
     expect(() => queue.pause(id)).toThrow(refused('paused'));
-    expect(() => queue.resume(id)).toThrow(refused('gone on with'));
+    expect(() => queue.resume(id)).toThrow(refused('resumed'));
     expect(queue.cancel(id)!.state).toBe('succeeded');
     for (const ask of [queue.pause, queue.resume, queue.cancel, queue.get])
       expect(ask.call(queue, 'job-none')).toBeUndefined();
@@ -310,8 +310,8 @@ describe('states', () => {
     const { signal } = new AbortController();
     await expect(queue.measure(ANN!, 'run', {}, signal)).rejects.toMatchObject({
       code: 'JOBS_BUSY',
-      message: 'a job is running, beside which nothing is measured',
-      remedy: 'Ask again when it has ended.',
+      message: 'cannot measure while a job is running',
+      remedy: 'Repeat the request when the job has ended.',
     });
     queue.cancel(second.id);
     await holding(queue, fourth.id);
@@ -502,12 +502,12 @@ test('what is tried beforehand can be ended, holds the next job up, and then let
   });
   await expect(queue.measure(ANN!, 'eval', {}, end.signal)).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: 'jobs of the kind eval are not measured beforehand',
+    message: 'jobs of the kind eval cannot be measured',
   });
   const first = queue.measure(ANN!, 'train', { data }, end.signal).catch((error: unknown) => error);
   await begun();
   end.abort();
-  expect(await first).toMatchObject({ code: 'ABORTED', message: 'the measurement was ended' });
+  expect(await first).toMatchObject({ code: 'ABORTED', message: 'the measurement was cancelled' });
   const before = queue.measure(ANN!, 'train', { data }, end.signal); // aborted before it begins
   await expect(before).rejects.toMatchObject({ code: 'ABORTED' });
   seen = readdirSync(begins).length;
@@ -542,7 +542,7 @@ describe('the process of a job', () => {
   const leave = 'process.disconnect();';
   const answer = (message: object): string =>
     `process.send(${JSON.stringify(message)}, () => process.disconnect());`;
-  const silent = (how: string): string => `the job's process ended ${how}, without saying why`;
+  const silent = (how: string): string => `the job's process ended ${how}`;
   const error = { code: 'Y', message: 'said', remedy: 'r' };
 
   test.each<[code: string, outcome: Outcome]>([
@@ -554,10 +554,10 @@ describe('the process of a job', () => {
       { kind: 'result', result: [3] },
     ],
     [leave, failed("the job's process ended without a result")],
-    [`process.exitCode = 4; ${leave}`, failed(silent('with exit code 4'))],
+    [`process.exitCode = 4; ${leave}`, failed(silent('with exit code 4 and no message'))],
     [
       "process.kill(process.pid, 'SIGTERM'); setInterval(() => {}, 1e4)",
-      failed(silent('by the signal SIGTERM')),
+      failed(silent('on signal SIGTERM with no message')),
     ],
     [
       `process.stdout.write('{"a":1}'); ${leave}`,

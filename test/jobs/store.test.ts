@@ -221,8 +221,8 @@ describe('jobs', () => {
     expect(() => store.add(newJob('job-4', { ...keyed, asked: 'other' }), AT)).toThrow(
       expect.objectContaining({
         code: 'CONFLICT',
-        message: 'the key key was given for another request',
-        remedy: 'Give a new Idempotency-Key with a new request.',
+        message: 'the key key was already used for a different request',
+        remedy: 'Use a new Idempotency-Key for a new request.',
       }) as never,
     );
     // none is no key
@@ -289,7 +289,7 @@ describe('its file', () => {
     refused(
       () => JobStore.open(file, { busyMs: 0 }),
       'JOBS_BUSY',
-      `${file} is held by another process`,
+      `${file} is in use by another process`,
     );
   });
 
@@ -325,7 +325,7 @@ describe('its file', () => {
     const said = {
       code: 'WRITE_FAILED',
       message: `${file} was removed or replaced while it was in use`,
-      remedy: 'Put the folder back if it was moved; else start the server again.',
+      remedy: 'Move the folder back, or restart the server.',
     };
     renameSync(file, away);
     const upload = {
@@ -358,7 +358,7 @@ describe('its file', () => {
     refused(
       () => JobStore.open(file),
       'JOBS_UNREADABLE',
-      `${file} holds what is no job: ✖ no JSON`,
+      `${file} contains a record that is not a job: ✖ no JSON`,
     );
     change("UPDATE job SET settings = '{}', state = 'asleep'");
     store = JobStore.open(file); // it is none that goes on
@@ -373,7 +373,7 @@ describe('its file', () => {
   test('one of another version is refused', () => {
     store.close();
     new Database(file).exec('PRAGMA user_version = 2').close();
-    refused(() => JobStore.open(file), 'JOBS_UNREADABLE', `${file} is of version 2, not 1`);
+    refused(() => JobStore.open(file), 'JOBS_UNREADABLE', `${file} has version 2, expected 1`);
     new Database(file).exec('PRAGMA user_version = 1').close();
     store = JobStore.open(file);
   });
@@ -383,12 +383,12 @@ describe('its file', () => {
     store.close();
     JobStore.open(file, { traces: MARK }).close();
     const remedy =
-      'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.';
+      'Restore the file from a copy. To start without those jobs and files, move the whole folder away.';
     for (const content of ['gone', 'of no bytes', 'of no tables']) {
       for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true });
       if (content === 'of no bytes') writeFileSync(file, '');
       if (content === 'of no tables') new Database(file).exec('VACUUM').close();
-      const message = `${file} is empty or gone, but traces.of next to it belongs to jobs that it held`;
+      const message = `${file} is empty or missing, but traces.of next to it belongs to its jobs`;
       refused(() => JobStore.open(file, { traces: 'traces.of' }), 'JOBS_UNREADABLE', message, {
         remedy,
       });
@@ -468,8 +468,8 @@ describe('uploads', () => {
       uploads.add(owner, { ...send, bytes: bytes(n) });
     const tooMuch = {
       code: 'WRITE_FAILED',
-      message: 'the files of ann would have more than 100 bytes',
-      remedy: 'Delete files that are not needed any more.',
+      message: 'the files of ann would exceed 100 bytes',
+      remedy: 'Delete files that you no longer need.',
     };
     await expect(add(101)).rejects.toMatchObject(tooMuch);
     await add(60);

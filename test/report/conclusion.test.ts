@@ -246,7 +246,7 @@ describe('the conclusion', () => {
       /^The adapter changes nothing: /,
     );
     expect(conclusion({ ...whole, evaluations: undecided })).toBe(
-      'No result: the verifier could not decide more than 1 % of the replies to the test problems.',
+      'No result: the verifier reached no verdict on more than 1 % of the replies to the test problems.',
     );
     expect(conclusion(readRun(at('begun')))).toMatch(
       /^The run has not ended; the model solves .* before; a program/,
@@ -278,13 +278,13 @@ describe('the badges of a report', () => {
   test('are green for a run that a judge passed and that came to something, and for no other', () => {
     expect(badge()).toEqual(['not judged', 'fair']);
     judged({});
-    expect(badge()).toEqual(['its log is whole, says the judge', 'good']);
+    expect(badge()).toEqual(['the judge found the log intact', 'good']);
     expect(badge(turned(changed(6, 0)))).toEqual([
-      'its log is whole, says the judge; the model got worse',
+      'the judge found the log intact; the model got worse',
       'bad',
     ]);
     const chance = [
-      'its log is whole, says the judge; the model is not better beyond chance',
+      'the judge found the log intact; the model is not better beyond chance',
       'fair',
     ];
     for (const run of [changed(5, 0), turned(changed(5, 0)), changed(3, 3), changed(0, 0)])
@@ -298,7 +298,7 @@ describe('the badges of a report', () => {
       verdict: 'hard_fail',
       failure: { name: 'adapter_loads', detail: 'a tensor is not finite' },
     });
-    expect(badge()).toEqual(['the judge refused it: a tensor is not finite', 'bad']);
+    expect(badge()).toEqual(['the judge rejected it: a tensor is not finite', 'bad']);
     judged({ verdict: 'not_verified' });
     expect(badge()[1]).toBe('fair');
     judged({ runId: 'ef'.repeat(16) }); // of another run
@@ -323,7 +323,7 @@ describe('the badges of a report', () => {
     ];
     expect(first![1]).toBe(conclusion(whole));
     expect(others.map(([, , tone, text]) => [tone, text])).toEqual([
-      ['bad', 'the judge refused it: &lt;b&gt;not finite'],
+      ['bad', 'the judge rejected it: &lt;b&gt;not finite'],
       ['fair', 'log complete, signed by the run itself'],
     ]);
     expect(page.indexOf('class="cards"')).toBeGreaterThan(page.indexOf('class="badge'));

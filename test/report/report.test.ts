@@ -174,7 +174,7 @@ describe('the report of a whole run', () => {
     );
     expect(asked).toMatch(/generate [^<]*--adapter \. --task \S+ --max-tokens/);
     expect(textOf(asked)).toContain(
-      'there has to stand what it was trained behind, a system message and 5 solved examples',
+      'must follow the text that preceded it in training, a system message and 5 solved examples',
     );
     const failing = sectionOf(await reportOf(await build('nothing', { skill: 0 })), 'use');
     expect(textOf(failing)).toMatch(/there is nothing to use/);
@@ -264,10 +264,7 @@ describe('the report of a whole run', () => {
 
 describe('a run that is not whole', () => {
   test.each([
-    [
-      'start',
-      /test set has not been evaluated.*No iteration has left anything.*holds no rollouts/s,
-    ],
+    ['start', /test set has not been evaluated.*no records of any iteration.*holds no rollouts/s],
     ['before', /The run has not ended.*earliest_start/s],
     ['iterations', /The run has not ended.*Rollouts.*300 of 672/s],
   ] as const)('killed after: %s', async (until, expected) => {
@@ -310,7 +307,7 @@ describe('a run that is not whole', () => {
     db.close();
     const page = await reportOf(folder);
     expect(page).toContain('<span class="badge bad">log tampered</span>');
-    expect(textOf(page)).toContain('Nothing on this page can be relied on.');
+    expect(textOf(page)).toContain('Nothing on this page is reliable.');
   });
 
   test('without a manifest: an error, since there is no run to speak of', async () => {

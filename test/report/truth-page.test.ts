@@ -277,7 +277,7 @@ test('a log that disagrees with itself is said to', () => {
     root: '',
     key: { text: '', ownedByThisUser: false },
   } as never);
-  expect(page).toContain('Nothing on this page can be relied on.');
+  expect(page).toContain('Nothing on this page is reliable.');
   expect(page).toContain('badge bad');
 });
 
@@ -299,9 +299,9 @@ test('two runs beside each other: differences over the problems of both', () => 
   }
   expect(multiplicity.tests).toBe(6);
   const page = truthReportHtml(run, UNCHECKED, { other });
-  expect(page).toContain('Beside another run');
+  expect(page).toContain('Compared with another run');
   expect(page).toContain(other.runId);
-  expect(page.split('Beside another run').at(-1)).toMatch(
+  expect(page.split('Compared with another run').at(-1)).toMatch(
     /martingale, difference, steps \(without noise\)/,
   );
 });

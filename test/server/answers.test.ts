@@ -349,14 +349,14 @@ describe('completions', () => {
       { n: 3, best_of: 2 },
       'best_of',
       'invalid_value',
-      'best_of: the best 3 of 2; takes n or more',
+      'best_of: 2 is less than n, which is 3',
     ],
     [
       'best_of in a stream',
       { n: 1, best_of: 2, stream: true },
       'best_of',
       'unsupported_parameter',
-      'best_of: not beside stream, since the best are known when all have ended',
+      'best_of: not supported with stream, since all replies have to end first',
     ],
     [
       'no tokens',
@@ -370,35 +370,35 @@ describe('completions', () => {
       { suffix: 'x', echo: true },
       'echo',
       'unsupported_parameter',
-      'echo: not beside suffix',
+      'echo: not supported with suffix',
     ],
     [
       'an echo in a stream',
       { stream: true, echo: true },
       'echo',
       'unsupported_parameter',
-      'echo and prompt_logprobs: not beside stream',
+      'echo and prompt_logprobs: not supported with stream',
     ],
     [
       'prompts that are scored in a stream',
       { stream: true, prompt_logprobs: 0 },
       'prompt_logprobs',
       'unsupported_parameter',
-      'echo and prompt_logprobs: not beside stream',
+      'echo and prompt_logprobs: not supported with stream',
     ],
     [
       'more choices than there may be',
       { prompt: ['a', 'b', 'c'], n: 86 },
       'n',
       'invalid_value',
-      'prompts times n are at most 256',
+      'n: prompts times n may be at most 256',
     ],
     [
       'more draws than there may be',
       { prompt: ['a', 'b', 'c'], n: 1, best_of: 86 },
       'best_of',
       'invalid_value',
-      'prompts times best_of are at most 256',
+      'best_of: prompts times best_of may be at most 256',
     ],
   ])('%s is refused with what is possible', async (_, body, param, code, message) => {
     expect(failure(await complete(body))).toEqual([400, param, code, message]);
@@ -573,7 +573,7 @@ describe('a response', () => {
       { top_logprobs: 1 },
       'top_logprobs',
       'invalid_value',
-      "top_logprobs: with include: ['message.output_text.logprobs']",
+      "top_logprobs: requires include: ['message.output_text.logprobs']",
     ],
     [
       'one to keep',
@@ -587,7 +587,7 @@ describe('a response', () => {
       { tool_choice: 'required' },
       'tool_choice',
       'invalid_value',
-      'tool_choice asks for a call, and there are no tools',
+      'tool_choice asks for a call, but there are no tools',
     ],
   ])('%s is refused', async (_, body, param, code, message) => {
     expect(failure(await respond(body))).toEqual([400, param, code, message]);
@@ -935,7 +935,7 @@ test('/v1/embeddings as a whole', async () => {
     400,
     'dimensions',
     'unsupported_parameter',
-    `dimensions: the model's vectors have ${size} numbers, and no fewer mean anything`,
+    `dimensions: the model's vectors have ${size} numbers and cannot be shortened`,
   ]);
   expect(failure(await ask('/v1/embeddings', { input: ['x', ''] })).slice(0, 3)).toEqual([
     400,
@@ -960,7 +960,7 @@ describe('the ends of what is possible', () => {
       400,
       'prompt',
       'context_length_exceeded',
-      'the prompt has 512 tokens; with one of a reply it needs 513, more than the context of 512',
+      'the prompt has 512 tokens; with one token of a reply it needs 513, but the context has 512',
     ]);
   });
 
@@ -1122,7 +1122,7 @@ describe('names of models', () => {
   test('a long one that is not there is told by its beginning', async () => {
     const { body } = await chat({ model: 'm'.repeat(201) });
     expect(body.error.message).toBe(
-      `there is no model "${'m'.repeat(200)}" here: GET /v1/models lists what there is`,
+      `there is no model "${'m'.repeat(200)}": GET /v1/models lists the models`,
     );
   });
 
@@ -1133,7 +1133,7 @@ describe('names of models', () => {
         400,
         'lora',
         'invalid_value',
-        "lora: beside the base's name, base; first is an adapter by itself",
+        'lora: requires the name of the base, base; first is itself an adapter',
       ],
     ],
     [
@@ -1142,7 +1142,7 @@ describe('names of models', () => {
     ],
     [
       { lora: [{ id: 0 }, { id: 0 }] },
-      [400, 'lora', 'invalid_value', 'lora: takes one adapter; several are not added up here'],
+      [400, 'lora', 'invalid_value', 'lora: takes one adapter; combining several is not supported'],
     ],
     [
       { lora: [{ id: 0, scale: 2 }] },
@@ -1154,7 +1154,7 @@ describe('names of models', () => {
         404,
         'lora[0].id',
         'model_not_found',
-        'there is no model "1" here: GET /v1/models lists what there is',
+        'there is no model "1": GET /v1/models lists the models',
       ],
     ],
     [
@@ -1202,7 +1202,7 @@ test('what trainers ask of a server, and what it does not take from them', async
       501,
       null,
       'not_implemented',
-      'this server takes no weights over a network; publish an adapter and load it by its name',
+      'weight transfer over the network is not supported; publish an adapter and load it by name',
     ]);
   expect(
     failure(await send(server, '/pause?mode=keep', { method: 'POST', headers: asAdmin })).slice(
@@ -1240,7 +1240,7 @@ test('headers of answers and of streams', async () => {
     404,
     null,
     'unknown_url',
-    `there is no DELETE /${'n'.repeat(199)} here`,
+    `there is no DELETE /${'n'.repeat(199)} on this server`,
   ]);
   expect(missing.headers).toMatchObject(common);
 });

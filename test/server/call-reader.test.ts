@@ -127,12 +127,12 @@ describe('a plan', () => {
     [
       'a call without tools',
       [[], 'required'],
-      ['tool_choice', 'tool_choice asks for a call, and there are no tools'],
+      ['tool_choice', 'tool_choice asks for a call, but there are no tools'],
     ],
     [
       'a named call without tools',
       [undefined, { type: 'function', function: { name: 'f' } }],
-      ['tool_choice', 'tool_choice asks for a call, and there are no tools'],
+      ['tool_choice', 'tool_choice asks for a call, but there are no tools'],
     ],
     [
       'a name that is none',

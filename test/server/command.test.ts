@@ -144,7 +144,7 @@ test('a key that is too short, and a file of keys with one as it is, are refused
     Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
   await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
-    message: '--api-key: a key has at least 16 characters',
+    message: '--api-key: a key needs at least 16 characters',
   });
   const keys = path.join(folder, 'plain.json');
   writeFileSync(keys, JSON.stringify([{ name: 'plain', key: KEY, scopes: ['infer'] }]));

@@ -208,7 +208,7 @@ class PlainQueue {
     }
     if (this.waiting === this.limits.waiting) {
       const most = Math.max(0, ...this.lines.map(({ names }) => names.length));
-      const refused = `is refused: ${this.limits.waiting} replies wait already`;
+      const refused = `is refused: the queue is full: ${this.limits.waiting} replies are waiting`;
       // there has to be one who would still have more, or as many, without its last
       if (most - 1 <= (own?.names.length ?? 0)) return void this.told.push(`${name} ${refused}`);
       this.told.push(
@@ -344,7 +344,7 @@ test('who has waited is told of no end of its signal any more, and one that is t
   const inItsPlace = queue.enter('c', never);
   await expect(away).rejects.toMatchObject({
     code: 'queue_full',
-    message: '2 replies wait already',
+    message: 'the queue is full: 2 replies are waiting',
   });
   leave();
   const turn = await later;

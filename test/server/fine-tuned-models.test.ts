@@ -130,7 +130,7 @@ test('one that cannot be served says why, is reported, and is not tried again', 
   await fineTuned.serveAll();
   expect(outcome('job-gone')).toMatchObject({
     code: 'FILE_UNREADABLE',
-    message: 'the adapter of job-gone is not there any more',
+    message: 'the adapter of job-gone no longer exists',
   });
   expect(outcome('job-other')).toBe(mismatch);
   expect(outcome('job-broken')).toMatchObject({ code: 'ADAPTER_CORRUPT', message: 'broken' });
@@ -149,7 +149,7 @@ test('a run that trained on nothing is no model, and says what most replies fail
       { kind: 'format', why: 'format', count: 3, example: null },
     ],
   };
-  const untrained = 'nothing was trained, since no reply was right that could be trained on';
+  const untrained = 'nothing was trained, because no correct reply could be trained on';
   const results: [string, object | null, string | null][] = [
     ['job-trained', { accepted: 1, failures: { rollouts: failures } }, null],
     ['job-no-count', { failures: { rollouts: failures } }, null],

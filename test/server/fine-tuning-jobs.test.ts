@@ -351,7 +351,7 @@ describe('a job that is reinforced', () => {
     expect([status, body.error.code, body.error.message]).toEqual([
       503,
       'write_failed',
-      `the copy of the file has more than the ${4 * rows.length + 2 ** 20} bytes that are left`,
+      `the copy of the file exceeds the ${4 * rows.length + 2 ** 20} bytes that are left`,
     ]);
   });
 
@@ -378,22 +378,17 @@ describe('a job that is reinforced', () => {
     [
       'figures twice',
       { hyperparameters: {}, method: { type: 'supervised' } },
-      [400, 'hyperparameters', 'invalid_value', 'hyperparameters: give those of the method'],
+      [400, 'hyperparameters', 'invalid_value', 'hyperparameters: give them inside method'],
     ],
     [
       'a tracker',
       { integrations: [{}] },
-      [403, 'integrations', 'tracker_not_allowed', 'integrations: requests name no trackers'],
+      [403, 'integrations', 'tracker_not_allowed', 'integrations: requests may not name trackers'],
     ],
     [
       'another model',
       { model: 'other' },
-      [
-        400,
-        'model',
-        'model_not_found',
-        'model: this server serves base, and trains what it serves',
-      ],
+      [400, 'model', 'model_not_found', 'model: this server serves and trains base only'],
     ],
     [
       'problems to validate on',
@@ -402,7 +397,7 @@ describe('a job that is reinforced', () => {
         400,
         'validation_file',
         'unsupported_parameter',
-        'validation_file: problems are held out of the training file, or by the task',
+        'validation_file: not supported; problems are held out of the training file, or by the task',
       ],
     ],
     [
@@ -412,7 +407,7 @@ describe('a job that is reinforced', () => {
         400,
         `${FIGURES}.reasoning_effort`,
         'unsupported_parameter',
-        'reasoning_effort: the default one alone',
+        'reasoning_effort: only default is supported',
       ],
     ],
     [
@@ -422,7 +417,7 @@ describe('a job that is reinforced', () => {
         400,
         `${FIGURES}.eval_interval`,
         'unsupported_parameter',
-        'eval_interval: 1, after each iteration',
+        'eval_interval: only 1 is supported, which evaluates after each iteration',
       ],
     ],
     [
@@ -442,7 +437,7 @@ describe('a job that is reinforced', () => {
         400,
         `${GRADER}.operation`,
         'unsupported_parameter',
-        'ilike: a string_check is eq or like here',
+        'ilike: string_check supports eq and like',
       ],
     ],
     [
@@ -452,7 +447,7 @@ describe('a job that is reinforced', () => {
         400,
         `${GRADER}.input`,
         'unsupported_parameter',
-        'input: what is checked is {{sample.output_text}}, whole',
+        'input: must be exactly {{sample.output_text}}',
       ],
     ],
     [
@@ -462,7 +457,7 @@ describe('a job that is reinforced', () => {
         400,
         `${GRADER}.reference`,
         'unsupported_parameter',
-        'reference: it may name members of the item, not of the sample',
+        'reference: may use members of the item, but not of the sample',
       ],
     ],
     [
@@ -472,7 +467,7 @@ describe('a job that is reinforced', () => {
         400,
         `${GRADER}.type`,
         'unsupported_parameter',
-        'python: graders are task, json_schema, string_check and score_model here',
+        'python: not supported; use a task, json_schema, string_check or score_model grader',
       ],
     ],
     [
@@ -567,32 +562,32 @@ describe('files', () => {
     [
       'no purpose',
       [FILE],
-      [400, 'purpose', 'unsupported_parameter', 'purpose: only fine-tune is possible here'],
+      [400, 'purpose', 'unsupported_parameter', 'purpose: only fine-tune is supported'],
     ],
     [
       'another purpose',
       [FILE, ['name="purpose"', 'batch']],
-      [400, 'purpose', 'unsupported_parameter', 'purpose: only fine-tune is possible here'],
+      [400, 'purpose', 'unsupported_parameter', 'purpose: only fine-tune is supported'],
     ],
     [
       'a field beside',
       [FILE, PURPOSE, ['name="expires"', '1']],
-      [400, 'expires', 'unsupported_parameter', 'expires is not taken here'],
+      [400, 'expires', 'unsupported_parameter', 'expires is not supported'],
     ],
     [
       'a file of another name',
       [PURPOSE, ['name="more"; filename="x"', '1']],
-      [400, 'more', 'unsupported_parameter', 'more is not taken here'],
+      [400, 'more', 'unsupported_parameter', 'more is not supported'],
     ],
     [
       'two fields beside',
       [['name="one"', '1'], ['name="two"', '1'], FILE, PURPOSE],
-      [400, 'one', 'unsupported_parameter', 'one is not taken here'],
+      [400, 'one', 'unsupported_parameter', 'one is not supported'],
     ],
     [
       'a field without a name',
       [FILE, PURPOSE, ['x=""', '1']],
-      [400, null, 'unsupported_parameter', 'a part without a name is not taken here'],
+      [400, null, 'unsupported_parameter', 'a part without a name is not supported'],
     ],
     [
       'a file as a field',
@@ -658,7 +653,7 @@ describe('jobs', () => {
       400,
       'metadata[a]',
       'unsupported_parameter',
-      'metadata: lists are not filtered by it here',
+      'metadata: filtering lists by it is not supported',
     ]);
     const own = `/v1/fine_tuning/jobs/${made[0]}`;
     for (const [target, key] of [
@@ -693,13 +688,13 @@ describe('jobs', () => {
         400,
         null,
         'job_ended',
-        `the job is cancelled, and cannot be told to ${name}`,
+        `cannot ${name} the job: it is cancelled`,
       ]);
     const events = (await get(`${own}/events`)).body;
     expect(
       events.data.map(({ message, level, type, object }: Parsed) => [message, level, type, object]),
     ).toEqual(
-      ['The job was cancelled', 'The job waits', 'The job is paused', 'The job waits'].map(
+      ['The job was cancelled', 'The job is queued', 'The job is paused', 'The job is queued'].map(
         (message) => [message, 'info', 'message', 'fine_tuning.job.event'],
       ),
     );
@@ -739,7 +734,7 @@ describe('jobs', () => {
       await new Promise((resolve) => setTimeout(resolve, 20));
       job = (await get(`/v1/fine_tuning/jobs/${made.id}`)).body;
     }
-    const message = `the adapter of ${made.id.replace('ftjob', 'job')} is not there any more`;
+    const message = `the adapter of ${made.id.replace('ftjob', 'job')} no longer exists`;
     expect(job).toMatchObject({
       status: 'failed',
       error: { code: 'file_unreadable', message, param: null },

@@ -101,7 +101,7 @@ test.each<[string, string | Buffer, Record<string, string>, unknown[]]>([
       415,
       null,
       'unsupported_media_type',
-      'send the body as it is: none that is compressed is unpacked here',
+      'compressed request bodies are not supported; send the body uncompressed',
     ],
   ],
   [

@@ -79,23 +79,21 @@ test('who is refused is told what is missing', () => {
       return (error as Error).message;
     }
   };
-  expect(of(undefined, 'infer')).toBe('give a key: Authorization: Bearer KEY');
-  expect(of(`Basic ${ADMIN}`, 'infer')).toBe('give a key: Authorization: Bearer KEY');
-  expect(of('Bearer something-else-12', 'infer')).toBe(
-    'this key is not one of the server, or was withdrawn since',
-  );
+  expect(of(undefined, 'infer')).toBe('send a key: Authorization: Bearer KEY');
+  expect(of(`Basic ${ADMIN}`, 'infer')).toBe('send a key: Authorization: Bearer KEY');
+  expect(of('Bearer something-else-12', 'infer')).toBe('this key is unknown or was withdrawn');
   expect(of(`Bearer ${TRAINER}`, 'admin')).toMatch(
-    /^this key has the scopes train, read, and this needs admin: take a key of --keys/,
+    /^this key has the scopes train, read, but the request needs admin: use a key of --keys/,
   );
   expect(of(`bearer   ${ADMIN} `, 'admin')).toBe('admitted');
 });
 
-test('a key has at least 16 characters, and only its hash is kept', () => {
+test('a key needs at least 16 characters, and only its hash is kept', () => {
   expect(() => hashKey('x', 'x'.repeat(15), ['infer'])).toThrow(
-    'the key x: a key has at least 16 characters',
+    'the key x: a key needs at least 16 characters',
   );
   expect(() => hashKey('x', 'x'.repeat(15), ['infer'], '--api-key')).toThrow(
-    '--api-key: a key has at least 16 characters',
+    '--api-key: a key needs at least 16 characters',
   );
   const sha256 = createHash('sha256').update('x'.repeat(16)).digest('hex');
   expect(hashKey('x', 'x'.repeat(16), ['infer', 'read'])).toEqual({

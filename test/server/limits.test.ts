@@ -125,7 +125,7 @@ describe('a key among others', () => {
         429,
         'rate_limit_error',
         'too_many_requests',
-        '2 requests of this key have no answer yet, or one that it has not read',
+        'too many open requests: 2 answers for this key are pending or unread',
       ]);
       expect(refused.headers['retry-after']).toBe('1');
       waiting.push(ask(BOB));
@@ -167,7 +167,7 @@ test('so many requests a minute are answered, and the next one is told when to c
     429,
     'rate_limit_error',
     'rate_limit_exceeded',
-    'more than 3 requests in a minute',
+    'rate limit exceeded: 3 requests per minute',
   ]);
   const seconds = Number(refused.headers['retry-after']);
   expect([seconds > 50, seconds <= 60]).toEqual([true, true]);
@@ -229,7 +229,7 @@ describe('a defect', () => {
       500,
       'server_error',
       'internal_error',
-      'the server failed; its own output says why',
+      'internal server error; see the server log',
     ]);
     expect(reported.splice(0)).toEqual([defect]);
   });
@@ -249,7 +249,7 @@ describe('a defect', () => {
       false,
       {
         error: {
-          message: 'the server failed; its own output says why',
+          message: 'internal server error; see the server log',
           type: 'server_error',
           param: null,
           code: 'internal_error',
@@ -313,7 +313,7 @@ describe('what never becomes a request', () => {
       'no HTTP',
       'hello\r\n\r\n',
       '400 Bad Request',
-      { message: 'this is no HTTP request', code: 'bad_request' },
+      { message: 'this is not an HTTP request', code: 'bad_request' },
     ],
     [
       'headers that are too large',

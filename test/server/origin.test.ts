@@ -85,7 +85,7 @@ test.each<[string, Names, string | undefined, string | undefined, string | null]
 
 test('who is refused is told the name and what to do', () => {
   expect(() => requireNamed(`${OTHER}:80`, undefined, here)).toThrow(
-    'this server does not go by the name "other.example.org"; start it with --allow-host',
+    'the host name "other.example.org" is not allowed; start the server with --allow-host',
   );
   expect(() => requireNamed('localhost', 'null', here)).toThrow(
     'pages of "null" may not call this server; start it with --allow-origin',

@@ -503,7 +503,7 @@ describe('a run of the model that is served', () => {
     expect((await ask('/api/runs/mine/problems/x')).status).toBe(400);
     expect((await get(`/api/runs/one/problems/${problems[0].problem}`)).body.error).toMatchObject({
       code: 'other_model',
-      message: 'the run is of another model than base, which is served here',
+      message: 'the run used a model other than base, which this server serves',
     });
   });
 

@@ -34,7 +34,7 @@ test('the address of a text gives that text, sandboxed, and is kept by nobody', 
     'cache-control': 'no-store',
     'referrer-policy': 'no-referrer',
   });
-  expect((await app.inject('/reports/nothing')).payload).toContain('no longer here');
+  expect((await app.inject('/reports/nothing')).payload).toContain('has expired');
 });
 
 test('an address is there for ten minutes', async () => {

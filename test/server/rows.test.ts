@@ -31,7 +31,7 @@ test('rows are written in their order, blank lines aside, up to the last byte th
   rmSync(out);
   await expect(readRows({ ...task, mostBytes: bytes - 1 }, 'file-1')).rejects.toMatchObject({
     code: 'WRITE_FAILED',
-    message: `the copy of the file has more than the ${bytes - 1} bytes that are left`,
+    message: `the copy of the file exceeds the ${bytes - 1} bytes that are left`,
   });
   expect(readdirSync(folder)).toEqual(['given.jsonl']); // nothing is left of it
   await readRows({ ...task, out: null, mostBytes: Infinity }, 'file-1');

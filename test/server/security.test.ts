@@ -298,7 +298,7 @@ describe('bodies', () => {
       ),
     ).toEqual([415, null, 'send the body as JSON, with the header content-type: application/json']);
     expect(await said(raw(gzipSync(JSON.stringify(body)), { 'content-encoding': 'gzip' }))).toEqual(
-      [415, null, 'send the body as it is: none that is compressed is unpacked here'],
+      [415, null, 'compressed request bodies are not supported; send the body uncompressed'],
     );
     const { messages } = body;
     expect(await said(raw(JSON.stringify({ messages })))).toEqual([

@@ -128,19 +128,19 @@ test.each([
     'a certificate that is none',
     { cert: written('none.pem', 'PEM') },
     'INVALID_ARGUMENT',
-    'is no certificate',
+    'is not a certificate',
   ],
   [
     'a key in the place of the certificate',
     { cert: files.key },
     'INVALID_ARGUMENT',
-    'is no certificate',
+    'is not a certificate',
   ],
   [
     'a certificate in the place of the key',
     { key: files.cert },
     'INVALID_ARGUMENT',
-    'is no private key',
+    'is not a usable private key',
   ],
   [
     'a key with a passphrase',
@@ -152,7 +152,7 @@ test.each([
     'the key of another certificate',
     { key: written('other.pem', other.key) },
     'INVALID_ARGUMENT',
-    'is not that of the certificate',
+    'does not match the certificate',
   ],
   [
     'a cut chain',
@@ -164,7 +164,7 @@ test.each([
     'a key that was cut off',
     { key: written('cut.pem', pair.key.slice(0, 120)) },
     'INVALID_ARGUMENT',
-    'is no private key',
+    'is not a usable private key',
   ],
 ])('%s is refused before a model is loaded', async (_, given, code, message) => {
   const refused = start({ tls: { ...files, ...given }, model: at('no-model.gguf') });

@@ -307,7 +307,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 
       await open('#/play', 'Playground');
       await page.getByLabel('Right').selectOption('scheduling@champion');
-      await page.getByLabel('Most tokens').fill('8');
+      await page.getByLabel('Max tokens').fill('8');
       await page.getByRole('textbox', { name: 'Prompt', exact: true }).fill('Plan three jobs.');
       await page.getByRole('button', { name: 'Send' }).click();
       await page
@@ -317,9 +317,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 
       await open('#/adapters', 'Adapters');
       await page.getByRole('button', { name: /promote another base/ }).click();
-      await dialog.getByLabel('Name that will stand for it').fill('scheduling@champion');
+      await dialog.getByLabel('Name that will point to it').fill('scheduling@champion');
       await dialog.getByLabel(/By a gate/).check();
-      await dialog.getByLabel(/Most problems/).fill('1');
+      await dialog.getByLabel(/Max problems/).fill('1');
       await dialog.getByRole('button', { name: 'Promote', exact: true }).click();
       await dialog.locator('.fault').waitFor(); // it is of another base, and the answer says so
       await dialog.getByRole('button', { name: 'close' }).click();
@@ -476,7 +476,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
         outside.push(...cells.filter(isOutside).map((cell) => ({ to, ...cell })));
       }
       await page.setViewportSize({ width: 1280, height: 850 });
-      for (const label of ['Change', 'Begun', 'Gained, lost', 'A'])
+      for (const label of ['Change', 'Started', 'Gained, lost', 'A'])
         expect(labels).toContain(`"${label}"`);
       expect(outside).toEqual([]);
     },
@@ -487,11 +487,13 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     'it can be gone through by keyboard, and says where one is',
     async () => {
       await open('#/runs', 'Runs');
-      await page.getByRole('link', { name: 'to the content' }).focus();
-      expect(await page.getByRole('link', { name: 'to the content' }).boundingBox()).toMatchObject({
-        x: 8,
-        y: 8,
-      });
+      await page.getByRole('link', { name: 'Skip to content' }).focus();
+      expect(await page.getByRole('link', { name: 'Skip to content' }).boundingBox()).toMatchObject(
+        {
+          x: 8,
+          y: 8,
+        },
+      );
       await page.keyboard.press('Enter');
       expect(await page.evaluate('document.activeElement.id')).toBe('content');
       await open('#/runs/plain/rollouts', /Rollouts of/);

@@ -227,16 +227,16 @@ describe('where nothing was accepted', () => {
     );
   test('the commonest cause is named, and what to change about it', () => {
     expect(told(failed('format', ''), null)).toMatch(
-      /in 2 of 3 replies no answer could be read.*the form.*--style plain/,
+      /no answer could be read in 2 of 3 replies.*the answer format.*--style plain/,
     );
     expect(told(TRUNCATED, null, 'length')).toMatch(
-      /2 of 3 replies were cut off at 96 tokens\. Raise --max-tokens.*; where the replies only repeat themselves, take an easier tier/,
+      /2 of 3 replies were cut off at 96 tokens\. Raise --max-tokens.*; if replies only repeat themselves, use an easier tier/,
     );
     expect(told(threw('verify', 'boom'))).toMatch(
-      /no verdict on 2 of 3 replies \(verify threw: boom\)\. Correct the verifier/,
+      /no verdict on 2 of 3 replies \(verify threw: boom\)\. Fix the verifier/,
     );
     expect(told(wrong('deadline'))).toMatch(
-      /wrong answer \(deadline\)\. An easier tier, more samples a problem \(--samples, now 8\)/,
+      /wrong answer \(deadline\)\. Try an easier tier, more samples per problem \(--samples, now 8\)/,
     );
     expect(
       nothingAccepted(
@@ -267,7 +267,7 @@ describe('where nothing was accepted', () => {
   test('passes that were not taken are told by what became of them', () => {
     const failures = tallied(reply('x', PASS), reply('y', TRUNCATED, null, 'length'));
     expect(nothingAccepted(failures, { contradictory: 1 }, asked)).toMatch(
-      /1 of 2 replies passed, and none was taken: their reasoning/,
+      /1 of 2 replies passed, but no reply was accepted: their reasoning/,
     );
     expect(nothingAccepted(failures, { uninformative: 1 }, asked)).toMatch(/harder tiers/);
   });
@@ -303,7 +303,7 @@ describe('an example whose question is known', () => {
 
   test('stands below its row with what was asked and what is right, within the width, the reason no word twice', () => {
     expect(failureTable(row(), 'answers', { width: 100 }).split('\n').slice(1)).toEqual([
-      '  wrong  1  read, and not right',
+      '  wrong  1  read, but wrong',
       '      asked "Turn off the lamp in the \\"blue\\" room", said "music", right "lights"',
     ]);
     expect(failureTable(row({ asked: asked.asked }), 'answers', { width: 100 })).not.toContain(

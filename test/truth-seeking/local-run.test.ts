@@ -405,7 +405,7 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
   );
   expect([page.code, JSON.parse(page.stdout)]).toMatchObject([0, { out: at('truth.html') }]);
   const text = readFileSync(at('truth.html'), 'utf8');
-  expect(text).toContain('Here and below: beliefs read from the policy itself');
+  expect(text).toContain('Beliefs here and below: beliefs read from the policy itself');
   expect(text).toContain('beliefs said by the policy itself');
   expect((await runCli(['judge', at('cli')], env)).code).toBe(0);
 });

@@ -1,7 +1,7 @@
 /**
- * Files that are made of a caller's file for a job: rows in another form, a schema, a grader. They
- * are the caller's as what it sent is: in its list, in its room. They go when their job was
- * refused, failed or was cancelled, and with the file that they were made of.
+ * Files that are derived from a caller's file for a job: rows in another form, a schema, a grader.
+ * They belong to the caller, and count in its list and its quota. They are removed when their job
+ * was refused, failed or was cancelled, and with the file that they were derived from.
  */
 import type { Asker, JobQueue } from '../../jobs/queue.js';
 import type { RowForm } from './row-forms.js';
@@ -11,7 +11,7 @@ const DERIVED = 'derived';
 /** A template may say the same of each row; it does not make much of little. */
 const LARGER = 4;
 
-/** Of one request. */
+/** Derived files of one request. */
 export class DerivedFiles {
   readonly #queue: JobQueue;
   readonly #asker: Asker;
@@ -68,7 +68,7 @@ function removeUnused(queue: JobQueue, owner: string, id: string): void {
 }
 
 /**
- * Of all owners.
+ * Removes derived files of all owners that no job uses.
  * @param ended the job whose files they are; else those of all, when a queue is opened: none is
  *   being made for a request then
  */
@@ -78,7 +78,7 @@ export function removeUnusedFiles(queue: JobQueue, ended?: string): void {
     if (ended === undefined || settings?.includes(id) === true) removeUnused(queue, owner, id);
 }
 
-/** With a file, what was made of it. @returns whether there was such a file */
+/** Removes a file and the files made of it. @returns whether there was such a file */
 export function removeWithDerived({ uploads }: JobQueue, owner: string, id: string): boolean {
   if (!uploads.remove(owner, id)) return false;
   for (const made of uploads.list(owner))

@@ -27,12 +27,7 @@ const LIMITS = {
 };
 
 export const noFile = (id: string): RequestFailure =>
-  new RequestFailure(
-    404,
-    'not_found_error',
-    `there is no file ${JSON.stringify(id.slice(0, 100))}`,
-    { code: 'file_not_found' },
-  );
+  new RequestFailure(404, `there is no file ${JSON.stringify(id.slice(0, 100))}`, 'file_not_found');
 
 const seconds = (iso: string): number => Math.floor(Date.parse(iso) / 1000);
 
@@ -65,7 +60,7 @@ interface Form {
 }
 
 /**
- * What a form sends, read as it comes, to its end also where something of it is refused: whoever
+ * Reads a form as it arrives. It is read to its end even if a part is refused, since a client that
  * still sends does not read the answer.
  * @throws RequestFailure 400, 413
  */
@@ -88,28 +83,21 @@ async function readForm(request: FastifyRequest): Promise<Form> {
       if (fieldname !== 'file' && fieldname !== 'purpose')
         refusal ??= unsupported(
           fieldname,
-          `${fieldname === '' ? 'a part without a name' : fieldname} is not taken here`,
+          `${fieldname === '' ? 'a part without a name' : fieldname} is not supported`,
         );
     }
   } catch (error) {
     if (refusal !== undefined) throw refusal;
     const { code, message } = error as Partial<FastifyError>;
     if (code === 'FST_REQ_FILE_TOO_LARGE')
-      throw new RequestFailure(
-        413,
-        'invalid_request_error',
-        `file: has more than ${LARGEST} bytes`,
-        {
-          param: 'file',
-          code: 'body_too_large',
-        },
-      );
+      throw new RequestFailure(413, `file: has more than ${LARGEST} bytes`, 'body_too_large', {
+        param: 'file',
+      });
     throw invalid('', `the form cannot be read: ${message}`, 'invalid_form');
   }
   if (refusal !== undefined) throw refusal;
   if (form === undefined) throw invalid('file', 'file: send a part with a file name');
-  if (purpose !== PURPOSE)
-    throw unsupported('purpose', `purpose: only ${PURPOSE} is possible here`);
+  if (purpose !== PURPOSE) throw unsupported('purpose', `purpose: only ${PURPOSE} is supported`);
   return form;
 }
 

@@ -10,8 +10,8 @@ import type { ServedModels } from '../openai/models.js';
 import { readNote } from './note.js';
 
 /**
- * Of a run that had no rollout to train on, whose adapter changes nothing and is no model; null: it
- * was trained.
+ * Error of a run that had no rollout to train on, whose adapter is not a model; null if it was
+ * trained.
  */
 function nothingTrained({ result }: Job): IsoproError | null {
   const { accepted, failures } = (result ?? {}) as {
@@ -26,7 +26,7 @@ function nothingTrained({ result }: Job): IsoproError | null {
       : `; most replies (${cause.count} of ${failures!.rollouts.replies}): ${cause.kind}, ${reasonShown(cause)}`;
   return new IsoproError(
     'NOTHING_TRAINED',
-    `nothing was trained, since no reply was right that could be trained on${why}`,
+    `nothing was trained, because no correct reply could be trained on${why}`,
   );
 }
 
@@ -34,7 +34,7 @@ export class FineTunedModels {
   readonly #models: ServedModels;
   readonly #queue: JobQueue;
   readonly #report: (error: unknown) => void;
-  /** By the job's id: done, or why it cannot be. */
+  /** Outcome by the id of the job: served, or the error. */
   readonly #outcomes = new Map<string, 'served' | IsoproError>();
   readonly #loading = new Set<string>();
 
@@ -50,12 +50,12 @@ export class FineTunedModels {
     return `ft:${this.#models.base}:${owner.replace(/[^\w.-]/g, '-')}:${suffix ?? ''}:${id.slice('job-'.length, 'job-'.length + 8)}`;
   }
 
-  /** Null while an ended job's adapter is being loaded. */
+  /** Outcome of an ended job; null while its adapter is being loaded. */
   outcomeOf({ id }: Job): 'served' | IsoproError | null {
     return this.#outcomes.get(id) ?? null;
   }
 
-  /** Those of jobs that had ended before. */
+  /** Serves the adapters of jobs that ended earlier. */
   async serveAll(): Promise<void> {
     for (let after: string | undefined, hasMore = true; hasMore; ) {
       const read = this.#queue.list({ isNoted: true, state: 'succeeded', limit: 100, after });
@@ -65,7 +65,7 @@ export class FineTunedModels {
     }
   }
 
-  /** Harmless for a job that is none of these. */
+  /** Serves the adapter of an ended fine-tuning job; harmless for other jobs. */
   async serve(id: string): Promise<void> {
     // it may end while those that had ended before are loaded
     if (this.#outcomes.has(id) || this.#loading.has(id)) return;
@@ -77,7 +77,7 @@ export class FineTunedModels {
       if (untrained !== null) return void this.#outcomes.set(id, untrained);
       const file = this.#queue.adapterOf(job);
       if (file === null)
-        throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} is not there any more`);
+        throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} no longer exists`);
       await this.#models.add(this.nameOf(job), file);
       this.#outcomes.set(id, 'served');
     } catch (error) {

@@ -8,7 +8,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { hasEndedAs, type Job } from '../../jobs/job.js';
 import type { JobQueue } from '../../jobs/queue.js';
-import { RequestFailure, unsupported } from '../failures.js';
+import { invalid, RequestFailure, unsupported } from '../failures.js';
 import { askerOf, idempotencyKeyOf } from '../jobs/routes.js';
 import { DerivedFiles } from './derived-files.js';
 import type { FineTunedModels } from './fine-tuned-models.js';
@@ -44,14 +44,8 @@ function fineTuningOf({ queue }: FineTuningContext, { caller }: FastifyRequest, 
   const job = /^ftjob-[0-9a-f]{24}$/.test(id) ? queue.get(jobIdOf(id)) : undefined;
   const isTheirs = job !== undefined && (job.owner === caller.name || caller.scopes.has('admin'));
   if (isTheirs && readNote(queue.note(job.id)) !== null) return job;
-  throw new RequestFailure(
-    404,
-    'not_found_error',
-    `there is no fine-tuning job ${JSON.stringify(id)}`,
-    {
-      code: 'fine_tuning_job_not_found',
-    },
-  );
+  const message = `there is no fine-tuning job ${JSON.stringify(id)}`;
+  throw new RequestFailure(404, message, 'fine_tuning_job_not_found');
 }
 
 /** @param opened gives what jobs need, or throws why there are none */
@@ -108,7 +102,7 @@ export function addFineTuningRoutes(
       const context = opened();
       const filter = Object.keys(query).find((name) => name.startsWith('metadata'));
       if (filter !== undefined)
-        throw unsupported(filter, 'metadata: lists are not filtered by it here');
+        throw unsupported(filter, 'metadata: filtering lists by it is not supported');
       const { after, limit } = query;
       const { jobs, hasMore } = context.queue.list({
         isNoted: true,
@@ -154,24 +148,12 @@ export function addFineTuningRoutes(
     },
   );
 
-  const acts = {
-    cancel: (queue: JobQueue, id: string) => queue.cancel(id),
-    pause: (queue: JobQueue, id: string) => queue.pause(id),
-    resume: (queue: JobQueue, id: string) => queue.resume(id),
-  };
-  for (const [name, act] of Object.entries(acts))
+  for (const name of ['cancel', 'pause', 'resume'] as const)
     app.post(`/v1/fine_tuning/jobs/:id/${name}`, { ...TRAIN, schema: { params } }, (request) => {
       const context = opened();
       const job = fineTuningOf(context, request, request.params.id);
       if (hasEndedAs(job.state))
-        throw new RequestFailure(
-          400,
-          'invalid_request_error',
-          `the job is ${job.state}, and cannot be told to ${name}`,
-          {
-            code: 'job_ended',
-          },
-        );
-      return shape(context, act(context.queue, job.id)!);
+        throw invalid('', `cannot ${name} the job: it is ${job.state}`, 'job_ended');
+      return shape(context, context.queue[name](job.id)!);
     });
 }

@@ -1,6 +1,6 @@
 /**
- * What a fine-tuning job comes to: the kind and the settings of a job, and the hyperparameters that
- * `auto` stands for.
+ * Translation of a fine-tuning job into the kind and settings of a job, with the hyperparameters
+ * that `auto` stands for.
  */
 import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import type { Asker, JobQueue } from '../../jobs/queue.js';
@@ -19,7 +19,7 @@ import type { RowForm } from './row-forms.js';
 export interface Asked {
   readonly kind: 'train' | 'run';
   readonly settings: object;
-  /** With a number for each `auto`. */
+  /** The method with a number for each `auto`. */
   readonly method: Method;
   readonly hyperparameters: Readonly<Record<string, unknown>>;
   /** A file's id, or a task. */
@@ -48,14 +48,14 @@ export async function askedOf(
 ): Promise<Asked> {
   if ((request.integrations ?? []).length > 0)
     throw forbidden(
-      'integrations: requests name no trackers',
+      'integrations: requests may not name trackers',
       'tracker_not_allowed',
       'integrations',
     );
   if (request.model !== context.base)
     throw invalid(
       'model',
-      `model: this server serves ${context.base}, and trains what it serves`,
+      `model: this server serves and trains ${context.base} only`,
       'model_not_found',
     );
   const {
@@ -65,7 +65,7 @@ export async function askedOf(
     } as const,
   } = request;
   if (request.hyperparameters !== undefined && request.method !== undefined)
-    throw invalid('hyperparameters', 'hyperparameters: give those of the method', 'invalid_value');
+    throw invalid('hyperparameters', 'hyperparameters: give them inside method', 'invalid_value');
   return method.type === 'reinforcement'
     ? reinforced(request, method, seed, context)
     : trained(request, method, seed, context);
@@ -130,17 +130,17 @@ async function reinforced(
   if (validation_file != null)
     throw unsupported(
       'validation_file',
-      'validation_file: problems are held out of the training file, or by the task',
+      'validation_file: not supported; problems are held out of the training file, or by the task',
     );
   if (given.reasoning_effort !== undefined && given.reasoning_effort !== 'default')
     throw unsupported(
       'method.reinforcement.hyperparameters.reasoning_effort',
-      'reasoning_effort: the default one alone',
+      'reasoning_effort: only default is supported',
     );
   if (numberOf(given.eval_interval, 1) !== 1)
     throw unsupported(
       'method.reinforcement.hyperparameters.eval_interval',
-      'eval_interval: 1, after each iteration',
+      'eval_interval: only 1 is supported, which evaluates after each iteration',
     );
   const graded = await gradedBy(grader, training_file, context);
   const { queue, asker, base } = context;
@@ -225,25 +225,25 @@ async function gradedBy(
     return rows(`json:${await derived.json('schema.json', grader.schema)}`, { kind: 'messages' });
   if (grader.type === 'score_model') {
     queue.names(asker).model(grader.model, `${GRADER}.model`);
-    // before the grader is kept: a row that it cannot be asked of is told of first
+    // before the grader is saved, so that an unusable row is reported first
     const task = await derived.check(trainingFile, { kind: 'scored', grader });
     return graded(`model:${await derived.json('grader.json', grader)}`, task);
   }
   if (grader.type !== 'string_check')
     throw unsupported(
       `${GRADER}.type`,
-      `${grader.type}: graders are task, json_schema, string_check and score_model here`,
+      `${grader.type}: not supported; use a task, json_schema, string_check or score_model grader`,
     );
   const { operation, input, reference } = grader;
   const check = ({ eq: 'exact', like: 'contains' } as Record<string, string>)[operation];
   if (check === undefined)
-    throw unsupported(`${GRADER}.operation`, `${operation}: a string_check is eq or like here`);
+    throw unsupported(`${GRADER}.operation`, `${operation}: string_check supports eq and like`);
   if (!REPLY.test(input))
-    throw unsupported(`${GRADER}.input`, 'input: what is checked is {{sample.output_text}}, whole');
+    throw unsupported(`${GRADER}.input`, 'input: must be exactly {{sample.output_text}}');
   if (/\{\{\s*sample\b/.test(reference))
     throw unsupported(
       `${GRADER}.reference`,
-      'reference: it may name members of the item, not of the sample',
+      'reference: may use members of the item, but not of the sample',
     );
   return rows(check, { kind: 'answered', reference });
 }

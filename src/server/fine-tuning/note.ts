@@ -1,4 +1,4 @@
-/** What is kept beside a job that was asked for as a fine-tuning job. */
+/** Note that is kept with a job that was created as a fine-tuning job. */
 import { z } from 'zod';
 
 const note = z.object({
@@ -15,6 +15,6 @@ const note = z.object({
 });
 export type FineTuningNote = z.output<typeof note>['fineTuning'];
 
-/** Null where the job was not asked for so. */
+/** Note of a fine-tuning job; null for other jobs. */
 export const readNote = (value: unknown): FineTuningNote | null =>
   note.safeParse(value).data?.fineTuning ?? null;

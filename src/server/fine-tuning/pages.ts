@@ -25,7 +25,7 @@ export const page = <T extends { readonly id: string }>(
   has_more: hasMore,
 });
 
-/** Of all there are, those behind the one of that id. */
+/** Page of the items after the one with that id. */
 export function pageOf<T extends { readonly id: string }>(
   all: readonly T[],
   { after, limit }: { readonly after?: string | undefined; readonly limit: number },

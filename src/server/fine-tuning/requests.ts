@@ -1,5 +1,5 @@
 /**
- * What a fine-tuning job is asked for with. Members beside OpenAI's: graders `task` and
+ * Body of a request for a fine-tuning job. Beyond OpenAI's members: the graders `task` and
  * `json_schema`.
  */
 import { z } from 'zod';
@@ -69,7 +69,7 @@ const method = z.discriminatedUnion('type', [
   }),
 ]);
 export type Method = z.output<typeof method>;
-/** Of the methods that train on examples. */
+/** Hyperparameters of the methods that train on examples. */
 export type ExampleHyperparameters = Partial<z.output<typeof dpo>>;
 export type ReinforcementHyperparameters = Partial<z.output<typeof reinforcement>>;
 
@@ -79,7 +79,7 @@ export const newFineTuning = members({
   training_file: z.string().min(1).max(200).nullish(),
   validation_file: z.string().min(1).max(200).nullish(),
   method: maybe(method),
-  /** Of before there were methods. */
+  /** Form of older clients, from before there were methods. */
   hyperparameters: maybe(supervised),
   seed: z
     .int()

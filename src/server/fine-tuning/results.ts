@@ -24,7 +24,7 @@ export const resultsId = ({ id }: Pick<Job, 'id'>): string => `${PREFIX}${id.sli
 const number = (value: unknown): number | undefined =>
   typeof value === 'number' ? value : undefined;
 
-/** What an event of a training or a run says of a step; undefined for any other. */
+/** Figures of a step in an event of a training or a run; undefined for other events. */
 export function figuresOf(type: string, data: unknown): Figures | undefined {
   if ((type !== 'step' && type !== 'iteration') || typeof data !== 'object' || data === null)
     return undefined;
@@ -44,7 +44,7 @@ export function figuresOf(type: string, data: unknown): Figures | undefined {
   };
 }
 
-/** All of them, in order; what was measured at one step in one row. */
+/** All figures of a job in order, one row a step. */
 export function allFigures(queue: JobQueue, { id }: Job): Figures[] {
   const rows = new Map<number, Figures>();
   for (let after = 0, hasMore = true; hasMore; ) {

@@ -1,7 +1,4 @@
-/**
- * What the rows of a caller's file have to be for a method of fine-tuning, and what becomes of
- * them.
- */
+/** Forms that a method of fine-tuning requires of the rows of a file, and their conversion. */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionary } from '../../dictionary.js';
@@ -13,13 +10,13 @@ import { maybe } from '../../object-schemas.js';
 import { askedOf, filledIn, gradingOf, type ScoreModel } from '../../tasks/data/score-model.js';
 import { plainIssue, plainWords } from '../../wrong-input.js';
 
-/** As data, so that a thread can be told of it. */
+/** Form of rows as data, so that it can be sent to a thread. */
 export type RowForm =
   /** OpenAI's pairs or TRL's, as they are. */
   | { readonly kind: 'pair' }
   /** The messages alone. */
   | { readonly kind: 'messages' }
-  /** The messages, and an answer made of a template. */
+  /** The messages, and an answer from a template. */
   | { readonly kind: 'answered'; readonly reference: string }
   /** A row as it is, since any member may be one that the grader names. */
   | { readonly kind: 'scored'; readonly grader: ScoreModel };

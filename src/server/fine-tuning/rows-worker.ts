@@ -35,7 +35,7 @@ async function* rows(): AsyncGenerator<Uint8Array, void> {
     if (bytes > mostBytes)
       throw new IsoproError(
         'WRITE_FAILED',
-        `the copy of the file has more than the ${mostBytes} bytes that are left`,
+        `the copy of the file exceeds the ${mostBytes} bytes that are left`,
       );
     yield written;
   }

@@ -9,22 +9,22 @@ import type { RowForm } from './row-forms.js';
 export interface RowsTask {
   readonly file: string;
   readonly form: RowForm;
-  /** Where the rows are written in their form; null: they are looked at alone. */
+  /** File for the converted rows; null: the rows are only checked. */
   readonly out: string | null;
-  /** Of what is written. */
+  /** Bytes that may be written. */
   readonly mostBytes: number;
 }
 
 export interface RowsAnswer {
-  /** What is wrong with the first bad line. */
+  /** Error in the first bad line. */
   readonly wrong?: string;
   readonly failure?: { readonly code: ErrorCode; readonly message: string };
   readonly defect?: string;
 }
 
-/** Of JavaScript, for the thread: a line that takes more ends it. */
+/** Heap of the thread in MiB; a line that needs more ends the thread. */
 const HEAP_MIB = 512;
-/** Of an error, which may hold what the line holds. */
+/** Characters of an error, which may quote the line. */
 const LONGEST_WORDS = 1000;
 
 let last: Promise<unknown> = Promise.resolve();

@@ -8,7 +8,7 @@ import { allFigures, figuresOf, resultsId, type Figures } from './results.js';
 const seconds = (iso: string): number => Math.floor(Date.parse(iso) / 1000);
 const hexOf = ({ id }: Pick<Job, 'id'>): string => id.slice('job-'.length);
 export const fineTuningId = (job: Pick<Job, 'id'>): string => `ftjob-${hexOf(job)}`;
-/** Of the job behind it. */
+/** Id of the job behind a fine-tuning id. */
 export const jobIdOf = (id: string): string => `job-${id.replace(/^ftjob-/, '')}`;
 
 /** A job has succeeded once its adapter answers. */
@@ -21,9 +21,7 @@ function endOf(job: Job, models: FineTunedModels): Pick<Job, 'state' | 'error'> 
     : { state: 'failed', error: outcome.toJSON() };
 }
 
-/**
- * Of a run as it counted them; of a training those of the file, as often as it was gone through.
- */
+/** Tokens trained on: as a run counted them; for a training, those of the file times its passes. */
 function trainedTokens({ result }: Job, epochs: unknown): number | null {
   const { tokens, steps, stepsTaken } = (result ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof tokens === 'object' && tokens !== null)
@@ -68,7 +66,7 @@ export function fineTuningJob(job: Job, queue: JobQueue, models: FineTunedModels
 }
 
 const MESSAGES: Readonly<Record<string, string>> = {
-  queued: 'The job waits',
+  queued: 'The job is queued',
   running: 'Fine-tuning job started',
   paused: 'The job is paused',
   succeeded: 'The job has successfully completed',
@@ -76,28 +74,25 @@ const MESSAGES: Readonly<Record<string, string>> = {
   cancelled: 'The job was cancelled',
 };
 
-const shown = (value: number): string => value.toFixed(4);
-function metricsMessage({
-  step,
-  train_loss,
-  valid_loss,
-  train_mean_reward,
-  valid_mean_reward,
-}: Figures): string {
-  const parts = [
-    ...(train_loss === undefined ? [] : [`training loss=${shown(train_loss)}`]),
-    ...(valid_loss === undefined ? [] : [`validation loss=${shown(valid_loss)}`]),
-    ...(train_mean_reward === undefined ? [] : [`train mean reward=${shown(train_mean_reward)}`]),
-    ...(valid_mean_reward === undefined ? [] : [`valid mean reward=${shown(valid_mean_reward)}`]),
-  ];
-  return `Step ${step}: ${parts.join(', ')}`;
-}
+const FIGURE_NAMES = {
+  train_loss: 'training loss',
+  valid_loss: 'validation loss',
+  train_mean_reward: 'train mean reward',
+  valid_mean_reward: 'valid mean reward',
+} as const;
+const metricsMessage = ({ step, ...figures }: Figures): string =>
+  `Step ${step}: ${Object.entries(FIGURE_NAMES)
+    .flatMap(([name, title]) => {
+      const value = figures[name as keyof typeof FIGURE_NAMES];
+      return value === undefined ? [] : [`${title}=${value.toFixed(4)}`];
+    })
+    .join(', ')}`;
 
 /** Types of events that are shown. */
 export const SHOWN_EVENTS = ['state', 'iteration', 'rule', 'step', 'notice'] as const;
 
 const PREFIX = 'ftevent-';
-/** The number of the event that an id names; undefined where it is none. */
+/** Number of the event with an id; undefined for another id. */
 export const eventNumber = (id: string): number | undefined => {
   const [, number] = new RegExp(`^${PREFIX}[0-9a-f]+-(\\d+)$`).exec(id) ?? [];
   return number === undefined ? undefined : Number(number);
@@ -135,12 +130,10 @@ export function fineTuningEvent(
     message: error == null ? message : `${message}: ${error.message}`,
     type: 'message',
     data: {},
-  } as {
-    id: string;
-  };
+  } as { id: string };
 }
 
-/** Those whose adapter answers: the one that is kept. */
+/** Checkpoints of a job whose adapter is served: the one that is kept. */
 export function checkpointsOf(
   job: Job,
   queue: JobQueue,

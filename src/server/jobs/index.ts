@@ -1,6 +1,6 @@
 /**
- * What a server with a runs folder has beside its model: jobs. A queue that cannot be opened is the
- * answer of its own routes alone.
+ * Jobs of a server with a runs folder. If the queue cannot be opened, only its own routes answer
+ * with the error.
  */
 import type { FastifyInstance } from 'fastify';
 import { IsoproError } from '../../errors.js';
@@ -17,13 +17,13 @@ import type { Caller } from '../keys.js';
 import { addJobRoutes, addSimulationRoutes, askerOf } from './routes.js';
 
 export interface JobOptions {
-  /** Where what is made lies; made where it is not there. */
+  /** Folder of the results; created if it does not exist. */
   readonly runs: string;
   /** The module that jobs of operations are run by. Default: our own. */
   readonly worker?: string | undefined;
-  /** That requests may name, beside the one that is served: by name, as --model takes it. */
+  /** Models that requests may name in addition to the served one: by name, as --model takes it. */
   readonly models: readonly { readonly name: string; readonly model: string }[];
-  /** That requests may name, beside those that ship: by name, as --task takes it. */
+  /** Tasks that requests may name in addition to the built-in ones: by name, as --task takes it. */
   readonly tasks: readonly { readonly name: string; readonly task: string }[];
   readonly atOnce: number;
   /** Bytes that may be taken now; default: what the system leaves. */
@@ -32,29 +32,29 @@ export interface JobOptions {
 
 export interface JobContext {
   readonly options: JobOptions;
-  /** That is served: its name, and as --model takes it. */
+  /** The served model: its name, and its value for --model. */
   readonly base: { readonly name: string; readonly model: string };
   readonly adapters: readonly { readonly name: string; readonly file: string }[];
-  /** Where what jobs make is served. */
+  /** Models under which adapters of jobs are served. */
   readonly models: ServedModels;
   /** Folder of the registry that is served. */
   readonly registry: string | undefined;
   readonly report: (error: unknown) => void;
 }
 
-/** What others may know of jobs, by the name of the run that one makes. */
+/** What other routes may know of jobs, by the name of the run of a job. */
 export interface JobsOfRuns {
-  /** Undefined: there is none, or it cannot be opened. */
+  /** Undefined if there is no queue, or it cannot be opened. */
   readonly queue: JobQueue | undefined;
-  /** Whether it is there for a caller. */
+  /** Returns true if the caller may see the run. */
   mayRead(caller: Caller, run: string): boolean;
-  /** Undefined where no job made it. */
+  /** State of the job that made a run; undefined if no job made it. */
   stateOf(run: string): JobState | undefined;
   /** Schemas of the settings of jobs, for the OpenAPI document. */
   readonly schemas: Readonly<Record<string, object>>;
 }
 
-/** What cannot be removed now is removed later. */
+/** Removes unused files; what cannot be removed now is removed later. */
 function removeUnused(queue: JobQueue, report: (error: unknown) => void, ended?: string): void {
   try {
     removeUnusedFiles(queue, ended);

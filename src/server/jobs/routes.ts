@@ -21,12 +21,7 @@ export const askerOf = ({ name, scopes }: Caller): Asker => ({
 });
 
 export const noJob = (id: string): RequestFailure =>
-  new RequestFailure(
-    404,
-    'not_found_error',
-    `there is no job ${JSON.stringify(id.slice(0, 100))}`,
-    { code: 'job_not_found' },
-  );
+  new RequestFailure(404, `there is no job ${JSON.stringify(id.slice(0, 100))}`, 'job_not_found');
 
 /** @throws RequestFailure 404 where there is none, or it is another's */
 export function jobOf(queue: JobQueue, { caller }: FastifyRequest, id: string): Job {
@@ -36,7 +31,7 @@ export function jobOf(queue: JobQueue, { caller }: FastifyRequest, id: string): 
   return job;
 }
 
-/** What is wrong with a setting, with the member that it begins with as param. */
+/** Adds the name of the wrong setting to the failure, as param. */
 async function naming<T>(asked: Promise<T>): Promise<T> {
   try {
     return await asked;
@@ -75,9 +70,7 @@ const idempotencyKey = z.string().min(1).max(200).optional();
 export function idempotencyKeyOf({ headers }: FastifyRequest): string | undefined {
   const key = idempotencyKey.safeParse(headers['idempotency-key']);
   if (key.success) return key.data;
-  throw new RequestFailure(400, 'invalid_request_error', 'Idempotency-Key: 1 to 200 characters', {
-    code: 'invalid_value',
-  });
+  throw invalid('', 'Idempotency-Key: 1 to 200 characters');
 }
 
 const jobParams = z.object({ id: z.string().max(100) });
@@ -93,7 +86,7 @@ const eventsQuery = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
 });
 
-/** Where a job names no model it is the one that is served, whatever the command takes then. */
+/** Sets the served model as the default of a job that names none. */
 function withModel({ properties, ...schema }: JsonForm, served: string): JsonForm {
   const of = properties?.model;
   if (of === undefined) return { ...schema, properties };
@@ -184,26 +177,19 @@ export function addJobRoutes(
     },
   );
 
-  const acts = {
-    cancel: (queue: JobQueue, id: string) => queue.cancel(id),
-    pause: (queue: JobQueue, id: string) => queue.pause(id),
-    resume: (queue: JobQueue, id: string) => queue.resume(id),
-  };
-  for (const [name, act] of Object.entries(acts))
+  for (const name of ['cancel', 'pause', 'resume'] as const)
     app.post(`/api/jobs/:id/${name}`, { ...TRAIN, schema: { params: jobParams } }, (request) => {
       const queue = opened();
       const job = jobOf(queue, request, request.params.id);
       if (name !== 'cancel' && hasEndedAs(job.state))
-        throw new RequestFailure(409, 'invalid_request_error', `the job is ${job.state}`, {
-          code: 'job_ended',
-        });
-      return act(queue, job.id);
+        throw new RequestFailure(409, `the job is ${job.state}`, 'job_ended');
+      return queue[name](job.id);
     });
 }
 
 /**
- * The endpoints of isopro, where a simulation was answered at once and under one of four names: a
- * job of the kind of that name, where there is one.
+ * Endpoints of isopro, where a simulation was answered at once under one of four names: each
+ * creates a job of the kind with that name.
  */
 export function addSimulationRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
@@ -216,11 +202,8 @@ export function addSimulationRoutes(instance: FastifyInstance, opened: () => Job
     const queue = opened();
     const kinds = queue.kinds(askerOf(request.caller)).map(({ id }) => id);
     if (!kinds.includes(type)) {
-      const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; there are ${kinds.join(', ')}`;
-      throw new RequestFailure(404, 'not_found_error', what, {
-        param: 'type',
-        code: 'kind_not_found',
-      });
+      const what = `there is no simulation ${JSON.stringify(type.slice(0, 100))}; use one of ${kinds.join(', ')}`;
+      throw new RequestFailure(404, what, 'kind_not_found', { param: 'type' });
     }
     const idempotencyKey = idempotencyKeyOf(request);
     const { job } = await queue.create(askerOf(request.caller), {

@@ -18,12 +18,9 @@ import {
   unixSeconds,
   usageOf,
   usageSoFar,
-  type PromptLogprobs,
-  type TokenLogprob,
-  type Usage,
 } from './shapes.js';
 import { namesOf, TokensOfText } from './token-text.js';
-import { CallReader, type ToolPlan } from './tools.js';
+import { CallReader, readReply, type ToolPlan } from './tools.js';
 
 /** @throws RequestFailure, IsoproError */
 async function planChat(
@@ -33,9 +30,9 @@ async function planChat(
   body: ChatBody,
 ): Promise<ConversationPlan> {
   if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true)
-    throw invalid('top_logprobs', 'top_logprobs: with logprobs: true');
+    throw invalid('top_logprobs', 'top_logprobs: requires logprobs: true');
   if (body.prompt_logprobs !== undefined && body.stream === true)
-    throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
+    throw unsupported('prompt_logprobs', 'prompt_logprobs: not supported with stream');
   return planConversation(context, served, asking, {
     messages: body.messages,
     tools: body.tools,
@@ -49,50 +46,20 @@ async function planChat(
   });
 }
 
-interface CallShape {
-  readonly id: string;
-  readonly type: 'function';
-  readonly function: ToolCall;
-}
-const callShape = ({ name, arguments: given }: ToolCall): CallShape => ({
+const callShape = ({ name, arguments: given }: ToolCall) => ({
   id: newId('call'),
   type: 'function',
   function: { name, arguments: given },
 });
 
-interface ChatChoice {
-  readonly index: number;
-  readonly message: {
-    readonly role: 'assistant';
-    readonly content: string | null;
-    readonly refusal: null;
-    readonly tool_calls?: readonly CallShape[];
-  };
-  readonly logprobs: { readonly content: readonly TokenLogprob[]; readonly refusal: null } | null;
-  readonly finish_reason: 'stop' | 'length' | 'tool_calls';
-  readonly token_ids?: readonly number[];
-}
-
-export interface ChatCompletion {
-  readonly id: string;
-  readonly object: 'chat.completion';
-  readonly created: number;
-  readonly model: string;
-  readonly system_fingerprint: string;
-  readonly choices: readonly ChatChoice[];
-  readonly usage: Usage;
-  readonly prompt_token_ids?: readonly number[];
-  readonly prompt_logprobs?: PromptLogprobs;
-}
-
 /**
- * vLLM's clients that ask for token ids count on a log-probability of each; OpenAI tells those of
- * the content.
+ * Whether log-probabilities are those of all tokens: vLLM's clients that ask for token ids rely on
+ * it; OpenAI reports those of the content.
  */
 const ofAllTokens = (body: ChatBody): boolean =>
   body.return_token_ids === true || body.return_tokens_as_token_ids === true;
 
-const finishOf = ({ finish }: HostReply, called: boolean): ChatChoice['finish_reason'] =>
+const finishOf = ({ finish }: HostReply, called: boolean): HostReply['finish'] | 'tool_calls' =>
   finish === 'stop' && called ? 'tool_calls' : finish;
 
 async function choiceOf(
@@ -102,12 +69,14 @@ async function choiceOf(
   reply: HostReply,
   index: number,
   { slices }: Asking,
-): Promise<ChatChoice> {
-  const reader = new CallReader();
-  const read = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
-  const rest = reader.rest();
-  const content = read.text + rest.text;
-  const calls = [...read.calls, ...rest.calls];
+) {
+  const { text: content, calls } = readReply(tools, reply.text);
+  const logprobs = body.logprobs === true && {
+    content: await (ofAllTokens(body)
+      ? tokenLogprobs(slices, served.model, reply, namesOf(body))
+      : textLogprobs(slices, served.model, reply, content, namesOf(body))),
+    refusal: null,
+  };
   return {
     index,
     message: {
@@ -116,33 +85,21 @@ async function choiceOf(
       refusal: null,
       ...(calls.length > 0 && { tool_calls: calls.map(callShape) }),
     },
-    logprobs:
-      body.logprobs !== true
-        ? null
-        : {
-            content: await (ofAllTokens(body)
-              ? tokenLogprobs(slices, served.model, reply, namesOf(body))
-              : textLogprobs(slices, served.model, reply, content, namesOf(body))),
-            refusal: null,
-          },
+    logprobs: logprobs || null,
     finish_reason: finishOf(reply, calls.length > 0),
     ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds] }),
   };
 }
 
-/** Names model, template and adapter: what a reply depends on beside the request. */
+/** Names model, template and adapter, on which a reply depends in addition to the request. */
 export const fingerprintOf = ({ model, adapter }: Served): string =>
   `iso-${model.rendererId.slice(0, 8)}-${adapter?.id.slice(0, 12) ?? 'base'}`;
 
-export async function completeChat(
-  context: ServerContext,
-  body: ChatBody,
-  asking: Asking,
-): Promise<ChatCompletion> {
+export async function completeChat(context: ServerContext, body: ChatBody, asking: Asking) {
   using served = await openModel(context, body, asking);
   const { draws, tools } = await planChat(context, served, asking, body);
   const replies = await allReplies(served, draws, asking);
-  const choices: ChatChoice[] = [];
+  const choices: Awaited<ReturnType<typeof choiceOf>>[] = [];
   for (const [index, reply] of replies.entries())
     choices.push(await choiceOf(served, tools, body, reply, index, asking));
   return {
@@ -170,7 +127,7 @@ interface Delta {
   readonly tool_calls?: readonly object[];
 }
 
-/** One choice of a stream: what of its tokens is text, and what becomes a call. */
+/** A choice of a stream: separates the text of its tokens from calls. */
 class ChoiceStream {
   readonly #reader: CallReader | null;
   #calls = 0;

@@ -34,7 +34,7 @@ import {
 } from './shapes.js';
 import { namesOf, TokenOffsets } from './token-text.js';
 
-/** What OpenAI gives where the body does not say. */
+/** OpenAI's default for max_tokens. */
 const DEFAULT_TOKENS = 16;
 
 type Prompts = CompletionBody['prompt'];
@@ -42,7 +42,7 @@ type Prompts = CompletionBody['prompt'];
 /** A text, or token ids, and no list of such. */
 export const isOne = (prompt: Prompts): prompt is string | number[] =>
   typeof prompt === 'string' || typeof prompt[0] === 'number';
-/** Texts, or token ids, one prompt each. */
+/** Splits prompts into one text or list of token ids each. */
 export const promptsOf = (prompt: Prompts): (string | readonly number[])[] =>
   isOne(prompt) ? [prompt] : prompt;
 
@@ -52,11 +52,11 @@ interface PlannedDraw extends Draw {
 
 interface CompletionPlan {
   readonly prompts: readonly (string | readonly number[])[];
-  /** Those of the first prompt first. */
+  /** Draws, those of the first prompt first. */
   readonly draws: readonly PlannedDraw[];
   /** Draws a prompt. */
   readonly drawn: number;
-  /** How many of a prompt's draws are told: the best ones. */
+  /** Number of a prompt's draws that are returned: the best ones. */
   readonly choices: number;
 }
 
@@ -74,7 +74,7 @@ async function infillIds(
   if (infillTokens === null)
     throw unsupported(
       'suffix',
-      'suffix: the vocabulary of this model has no tokens for a text between two others (fill in the middle)',
+      'suffix: the vocabulary of this model has no tokens to fill in the middle of a text',
     );
   const begins = info.addBos && before[0] === info.bos ? 1 : 0;
   const behind = await promptIdsOf(served, asking, 'suffix', { text: suffix });
@@ -97,22 +97,23 @@ async function planCompletion(
 ): Promise<CompletionPlan> {
   const { n: choices = 1, best_of: drawn = choices, suffix = '' } = body;
   if (drawn < choices)
-    throw invalid('best_of', `best_of: the best ${choices} of ${drawn}; takes n or more`);
+    throw invalid('best_of', `best_of: ${drawn} is less than n, which is ${choices}`);
   if (drawn > choices && body.stream === true)
     throw unsupported(
       'best_of',
-      'best_of: not beside stream, since the best are known when all have ended',
+      'best_of: not supported with stream, since all replies have to end first',
     );
   if (body.max_tokens === 0 && body.echo !== true)
     throw invalid(
       'max_tokens',
       'max_tokens: 0 is allowed only with echo: true, which scores the prompt',
     );
-  if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
+  if (suffix !== '' && body.echo === true)
+    throw unsupported('echo', 'echo: not supported with suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
     throw unsupported(
       body.echo === true ? 'echo' : 'prompt_logprobs',
-      'echo and prompt_logprobs: not beside stream',
+      'echo and prompt_logprobs: not supported with stream',
     );
   requireDrawTokens(served, body);
   const grammar = await ofMember('response_format', () => grammarOf(body.response_format));
@@ -127,7 +128,7 @@ async function planCompletion(
   const prompts = promptsOf(body.prompt);
   if (prompts.length * drawn > 256) {
     const count = drawn > choices ? 'best_of' : 'n';
-    throw invalid(count, `prompts times ${count} are at most 256`);
+    throw invalid(count, `${count}: prompts times ${count} may be at most 256`);
   }
   const draws: PlannedDraw[] = [];
   for (const [at, prompt] of prompts.entries()) {
@@ -157,15 +158,12 @@ interface TextToken {
   readonly topLogprobs?: readonly TokenChance[];
 }
 
-/**
- * How log-probabilities are asked for: of how many of the likeliest tokens, and what tokens are
- * called by.
- */
+/** Options of log-probabilities: the number of likeliest tokens, and how tokens are named. */
 type AskedLogprobs = Pick<CompletionBody, 'logprobs' | 'return_tokens_as_token_ids'>;
 
 /**
- * The likeliest tokens and the one that is there, by their names; of two with the same text the
- * likelier.
+ * Log-probabilities of the likeliest tokens and of the actual one, by name; of two tokens with the
+ * same name the likelier.
  */
 function byName(
   model: HostedModel,
@@ -199,11 +197,11 @@ async function chosenLogprobs(
   };
 }
 
-/** What stands before a reply that goes on from its prompt. */
+/** Text and tokens before a reply that continues its prompt. */
 interface Echo {
   readonly text: string;
   readonly tokens: readonly TextToken[];
-  /** Characters of the tokens before the text. */
+  /** Characters of the tokens that precede the text. */
   readonly before: number;
 }
 const NO_ECHO: Echo = { text: '', tokens: [], before: 0 };
@@ -239,7 +237,7 @@ function echoOf(
   return { text: prompt, tokens, before: Math.max(0, before) };
 }
 
-/** Of a text that is scored and not gone on with. */
+/** Reply for a text that is scored and not continued. */
 const nothingDrawn = ({ tokenIds }: PlannedDraw): HostReply => ({
   promptIds: Int32Array.from(tokenIds),
   tokenIds: new Int32Array(),
@@ -276,7 +274,7 @@ export async function completeText(
   const told = [body.prompt_logprobs, body.echo === true ? body.logprobs : undefined].filter(
     (count) => count !== undefined,
   );
-  /** By prompt. */
+  /** Alternatives by prompt. */
   const scores: TokenAlternatives[][] = [];
   for (const [first] of told.length > 0 ? replies : [])
     scores.push(await alternativesOf(served, first!.promptIds, Math.max(...told), signal));
@@ -321,10 +319,7 @@ const byPrompt = (replies: readonly HostReply[], drawn: number): HostReply[][] =
     replies.slice(prompt * drawn, (prompt + 1) * drawn),
   );
 
-/**
- * Those whose tokens the model thinks likeliest, in the mean; the likeliest first where not all are
- * wanted.
- */
+/** Replies with the highest mean log-probability; sorted by it unless all are wanted. */
 function best(replies: readonly HostReply[], count: number): readonly HostReply[] {
   if (count === replies.length) return replies;
   const mean = ({ logprobs }: HostReply): number =>

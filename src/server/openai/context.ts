@@ -1,9 +1,9 @@
-/** What the routes of a server share. */
+/** Parts that the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Readable } from 'node:stream';
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { IsoproError } from '../../errors.js';
 import type { HostedModel } from '../../host/hosted-model.js';
+import { sendStream } from '../event-stream.js';
 import { DEFECT, failureOf, invalid, ofMember, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
@@ -27,17 +27,17 @@ export interface ServerContext {
   /** Ends with the client's connection, with the time that a request has, or with the server. */
   signalOf(request: FastifyRequest): AbortSignal;
   callerOf(request: FastifyRequest): Caller;
-  /** Names the draws of a request that has no seed, so that no two are the same. */
+  /** Names the draws of a request without a seed, so that no two are equal. */
   nextDraw(): string;
   report(error: unknown): void;
-  /** Nobody is admitted any more; who runs is waited for, or ended. */
+  /** Stops admission; running replies are waited for, or ended. */
   pause(mode: 'abort' | 'wait'): Promise<void>;
 }
 
 interface NamesModel {
   readonly model?: string | undefined;
   readonly lora?: readonly LoraBody[] | undefined;
-  /** Whoever has the same one gets the same version of a name that stands for two. */
+  /** Requests with the same user get the same version of a name that points to two. */
   readonly user?: string | undefined;
 }
 
@@ -55,7 +55,7 @@ type AskedPrompt = [
   options?: PromptOptions,
 ];
 
-/** Characters whose tokens take long enough to be made in turn, as a reply is. */
+/** Characters from which on tokenizing waits for its turn, as a reply does. */
 const MANY = 2 ** 14;
 
 /** @throws as HostedModel.promptIdsAside and FairQueue.enter */
@@ -82,13 +82,13 @@ function requireRoom(
   { length }: { readonly length: number },
 ): void {
   if (length < contextTokens) return;
-  const needed = `with one of a reply it needs ${length + 1}, more than the context of ${contextTokens}`;
+  const needed = `with one token of a reply it needs ${length + 1}, but the context has ${contextTokens}`;
   throw new IsoproError('CONTEXT_OVERFLOW', `the prompt has ${length} tokens; ${needed}`);
 }
 
 /**
- * What draws begin with.
- * @param param the member that is told of where there is something wrong with it
+ * Token ids of a prompt.
+ * @param param member that a failure names
  * @throws as tokenized; RequestFailure context_length_exceeded before more is made of megabytes
  */
 export const promptIdsOf = (
@@ -164,8 +164,8 @@ export function askingOf(
 }
 
 /**
- * Names of the draws of one prompt: with a seed those of the first choice, the second and so on;
- * without one, those of nobody else.
+ * Names of the draws of one prompt: with a seed, the numbers of the choices; without one, names
+ * that no other request has.
  */
 export function drawIds(
   context: ServerContext,
@@ -212,9 +212,5 @@ export async function sendEvents(
       await events.return();
     }
   }
-  return reply
-    .header('content-type', 'text/event-stream; charset=utf-8')
-    .header('cache-control', 'no-cache')
-    .header('x-accel-buffering', 'no')
-    .send(Readable.from(all()));
+  return sendStream(reply, all());
 }

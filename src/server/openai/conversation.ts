@@ -14,8 +14,8 @@ import { drawSettings, grammarOf } from './sampling.js';
 import { planTools, type ToolPlan } from './tools.js';
 
 /**
- * With what the model is told of tools: as a system message, or before what the user says first
- * where the template takes none.
+ * Adds the instructions for tools: as a system message, or before the first user message if the
+ * template takes no system message.
  */
 export function withInstructions(
   said: readonly ChatMessage[],
@@ -29,7 +29,7 @@ export function withInstructions(
   return [{ role, content: told.join('\n\n') }, ...rest];
 }
 
-/** What is said, and how it is to be answered. */
+/** A conversation, and how to answer it. */
 export interface ConversationRequest {
   readonly messages: readonly ReadMessage[];
   readonly tools: readonly ToolBody[] | undefined;
@@ -37,7 +37,7 @@ export interface ConversationRequest {
   readonly parallelCalls: boolean | undefined;
   readonly format: ResponseFormatBody | undefined;
   readonly maxTokens: number | undefined;
-  /** For the chat template. */
+  /** Variables of the chat template. */
   readonly variables?: TemplateVariables | undefined;
   readonly topLogprobs: number | undefined;
   readonly sampling: Partial<SamplingBody>;
@@ -46,7 +46,7 @@ export interface ConversationRequest {
 export interface ConversationPlan {
   readonly draws: readonly Draw[];
   readonly tools: ToolPlan | null;
-  /** Of all draws. */
+  /** Prompt of all draws. */
   readonly promptIds: Int32Array;
 }
 
@@ -66,7 +66,7 @@ export async function planConversation(
   if (tools !== null && request.format !== undefined && request.format.type !== 'text')
     throw unsupported(
       'response_format',
-      'response_format: JSON beside tools that may be called; this server has none of that yet',
+      'response_format: JSON together with tools that may be called is not supported',
     );
   const said = asTemplatesKnow(request.messages);
   const messages =

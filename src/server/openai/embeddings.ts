@@ -6,7 +6,7 @@ import { openModel, type ServerContext } from './context.js';
 import type { Asking } from './replying.js';
 import type { EmbeddingBody } from './requests.js';
 
-/** As OpenAI's clients ask for it: the numbers as f32, the least byte first. */
+/** Encodes numbers as OpenAI's clients request them: f32 in little-endian order. */
 function base64Of(row: Float32Array): string {
   const bytes = Buffer.alloc(4 * row.length);
   for (const [i, value] of row.entries()) bytes.writeFloatLE(value, 4 * i);
@@ -24,7 +24,7 @@ export async function embed(
   if (body.dimensions !== undefined && body.dimensions !== model.info.embeddingSize)
     throw unsupported(
       'dimensions',
-      `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`,
+      `dimensions: the model's vectors have ${model.info.embeddingSize} numbers and cannot be shortened`,
     );
   const texts = promptsOf(body.input);
   if (texts.includes('')) throw invalid('input', 'input: an empty text has no embedding');

@@ -1,4 +1,4 @@
-/** What a request names as its model: the base, or the base with an adapter. */
+/** Models that a request may name: the base, or the base with an adapter. */
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { IsoproError } from '../../errors.js';
@@ -9,8 +9,8 @@ import type { LoraBody } from './requests.js';
 import { unixSeconds } from './shapes.js';
 
 /**
- * What answers under a name, held until whoever asked has the reply:
- * `using served = await models.open(name, key)`.
+ * A model that is held until the caller has its reply: `using served = await models.open(name,
+ * key)`.
  */
 export interface Served extends Disposable {
   readonly model: HostedModel;
@@ -19,9 +19,7 @@ export interface Served extends Disposable {
 
 /** Names that are moved from outside, such as those of a registry. */
 export interface NameService {
-  /**
-   * What can be asked for, and the SHA-256 of the adapter that it stands for; null: the base alone.
-   */
+  /** Names and the SHA-256 of the adapter that each points to; null: the base alone. */
   names(): readonly { readonly name: string; readonly adapterId: string | null }[];
   /** @throws IsoproError REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, ADAPTER_MISMATCH */
   resolve(
@@ -30,7 +28,7 @@ export interface NameService {
   ): Promise<{ readonly adapter: HostedAdapter | null; release(): void }>;
 }
 
-/** An adapter under a name; when the name is taken from it, it goes with the last who holds it. */
+/** A named adapter. When the name is taken from it, its last holder releases it. */
 class NamedAdapter {
   #holders = 1;
 
@@ -49,18 +47,28 @@ class NamedAdapter {
   }
 }
 
-/** As OpenAI lists a model, and vLLM an adapter. */
-export interface ModelEntry {
-  readonly id: string;
-  readonly object: 'model';
-  readonly created: number;
-  readonly owned_by: string;
-  readonly root: string;
-  readonly parent: string | null;
-  readonly max_model_len: number;
-}
+/** A model as OpenAI lists it, or an adapter as vLLM does. */
+const modelEntry = (
+  { contextTokens }: HostedModel,
+  id: string,
+  created: number,
+  root: string,
+  parent: string | null,
+) => ({
+  id,
+  object: 'model',
+  created,
+  owned_by: 'isopro-native',
+  root,
+  parent,
+  max_model_len: contextTokens,
+});
+type ModelEntry = ReturnType<typeof modelEntry>;
 
-/** What a file's name may be read as something else by: a scheme, a home folder, a program. */
+/**
+ * Matches names that may be read as something other than a file: a scheme, a home folder, a
+ * program.
+ */
 const NOT_A_FILE = /^[a-z][\w+.-]+:|^~/i;
 
 export class ServedModels {
@@ -74,7 +82,7 @@ export class ServedModels {
   /**
    * @param base the name that the bare model answers to
    * @param folder where requests may load adapters from; undefined: from nowhere
-   * @param service names beside those of this server
+   * @param service further names
    */
   constructor(
     model: HostedModel,
@@ -122,13 +130,13 @@ export class ServedModels {
       this.entry(model);
       throw invalid(
         'lora',
-        `lora: beside the base's name, ${this.base}; ${model} is an adapter by itself`,
+        `lora: requires the name of the base, ${this.base}; ${model} is itself an adapter`,
       );
     }
     const [asked, ...more] = lora;
     if (asked === undefined) return this.base;
     if (more.length > 0)
-      throw invalid('lora', 'lora: takes one adapter; several are not added up here');
+      throw invalid('lora', 'lora: takes one adapter; combining several is not supported');
     const { id, name, scale = 1 } = asked;
     if (scale !== 0 && scale !== 1)
       throw invalid('lora[0].scale', `lora[0].scale: takes 1, or 0 for the base, not ${scale}`);
@@ -141,16 +149,15 @@ export class ServedModels {
   }
 
   entries(): ModelEntry[] {
-    const base = this.#entry(this.base, this.#created, this.base, null);
-    const own = [...this.#adapters].map(([name, { adapter, created }]) =>
-      this.#entry(name, created, adapter.id, this.base),
-    );
+    const { model, base } = this;
     const others = (this.#service?.names() ?? []).filter(({ name }) => !this.#isTaken(name));
     return [
-      base,
-      ...own,
+      modelEntry(model, base, this.#created, base, null),
+      ...[...this.#adapters].map(([name, { adapter, created }]) =>
+        modelEntry(model, name, created, adapter.id, base),
+      ),
       ...others.map(({ name, adapterId }) =>
-        this.#entry(name, this.#created, adapterId ?? this.base, this.base),
+        modelEntry(model, name, this.#created, adapterId ?? base, base),
       ),
     ];
   }
@@ -169,21 +176,18 @@ export class ServedModels {
    */
   async load(name: string, file: string, inPlace: boolean): Promise<void> {
     if (name === this.base || (!inPlace && this.#adapters.has(name)))
-      throw invalid(
-        'lora_name',
-        `${name} is loaded already; load_inplace puts another adapter in the place of one`,
-      );
+      throw invalid('lora_name', `${name} is already loaded; use load_inplace to replace it`);
     const adapter = await this.model.loadAdapter(this.#confined(file), { probe: true });
     if (!inPlace && this.#isTaken(name)) {
       await adapter.dispose();
-      throw invalid('lora_name', `${name} was loaded meanwhile`);
+      throw invalid('lora_name', `${name} was loaded by another request meanwhile`);
     }
     const before = this.#adapters.get(name);
     this.#adapters.set(name, new NamedAdapter(adapter));
     await before?.release();
   }
 
-  /** Replies that run with it end as they would have. @throws RequestFailure 404 */
+  /** Unloads an adapter; running replies finish with it. @throws RequestFailure 404 */
   async unload(name: string): Promise<void> {
     const found = this.#adapters.get(name);
     if (found === undefined) throw notFound(name);
@@ -199,23 +203,11 @@ export class ServedModels {
     return name === this.base || this.#adapters.has(name);
   }
 
-  #entry(id: string, created: number, root: string, parent: string | null): ModelEntry {
-    return {
-      id,
-      object: 'model',
-      created,
-      owned_by: 'isopro-native',
-      root,
-      parent,
-      max_model_len: this.model.contextTokens,
-    };
-  }
-
   /** The file itself, wherever links lead. */
   #confined(file: string): string {
     const refuse = (): RequestFailure =>
       forbidden(
-        'lora_path: requests may load files of the folder that --adapters names, and no others',
+        'lora_path: requests may only load files from the folder that --adapters names',
         'path_not_allowed',
         'lora_path',
       );
@@ -226,9 +218,8 @@ export class ServedModels {
     try {
       real = realpathSync(given);
     } catch {
-      throw new RequestFailure(404, 'not_found_error', 'lora_path: there is no such file', {
+      throw new RequestFailure(404, 'lora_path: there is no such file', 'file_not_found', {
         param: 'lora_path',
-        code: 'file_not_found',
       });
     }
     if (!isWithin(this.#folder, real)) throw refuse();
@@ -241,9 +232,9 @@ const isWithin = (folder: string, file: string): boolean =>
 
 function notFound(
   name: string,
-  why = 'GET /v1/models lists what there is',
+  why = 'GET /v1/models lists the models',
   param = 'model',
 ): RequestFailure {
-  const message = `there is no model ${JSON.stringify(name.slice(0, 200))} here: ${why}`;
-  return new RequestFailure(404, 'not_found_error', message, { param, code: 'model_not_found' });
+  const message = `there is no model ${JSON.stringify(name.slice(0, 200))}: ${why}`;
+  return new RequestFailure(404, message, 'model_not_found', { param });
 }

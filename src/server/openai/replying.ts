@@ -2,7 +2,6 @@
  * Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with
  * the caller's connection.
  */
-import { offAbort, onAbort } from '../../abort.js';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
@@ -16,12 +15,12 @@ export interface Asking {
   readonly queue: FairQueue;
   readonly unread: Unread;
   readonly turns: Turnstile;
-  /** For answers that are long. */
+  /** Slices for long answers. */
   readonly slices: Slices;
   readonly metrics: ServerMetrics;
-  /** Whose turns these are. */
+  /** Name of the key, by which turns are taken. */
   readonly whose: string;
-  /** Whose kept prefixes are its own. */
+  /** Partition of the prefix cache. */
   readonly cachePartition: string;
   readonly signal: AbortSignal;
 }
@@ -47,9 +46,9 @@ interface Drawing {
 const weightOf = ({ topLogprobs }: TokenEvent): number => 1 + (topLogprobs?.length ?? 0);
 
 /**
- * A stream that is computed however slowly it is read: whoever does not read keeps no place from
- * others.
- * @param computed told when it has ended
+ * Computes a stream at full speed, however slowly it is read, so that a slow reader does not keep a
+ * place from others.
+ * @param computed called when the computation has ended
  */
 async function* ahead(
   source: TokenStream,
@@ -87,7 +86,7 @@ async function* ahead(
         waiting.move(-weightOf(token));
         yield { index, token };
       }
-      // also of a reply that was whole: what was dropped of it is not told
+      // also for a complete reply, because a part of it was dropped
       if (ended && isDropped) throw ENDINGS.unread;
       if (ended) return await reply;
       await new Promise<void>((resolve) => {
@@ -125,8 +124,8 @@ async function* one(
 }
 
 /**
- * All replies as they come, those of different draws among each other. A failure of one ends all.
- * @param withTokens whether each token is told, or the ends only
+ * Yields tokens and replies of all draws as they arrive. If one fails, all end.
+ * @param withTokens whether each token is yielded, or only the replies
  */
 export async function* streamReplies(
   served: Served,
@@ -135,12 +134,10 @@ export async function* streamReplies(
   withTokens = true,
 ): Events {
   const ended = new AbortController();
-  const end = (): void => ended.abort(asking.signal.reason);
-  if (asking.signal.aborted) end();
-  onAbort(asking.signal, end);
-  const endUnread = (): void => ended.abort(ENDINGS.unread);
+  const signal = AbortSignal.any([asking.signal, ended.signal]);
+  const end = (): void => ended.abort(ENDINGS.unread);
   const streams = draws.map((draw, index) =>
-    one(served, draw, { index, withTokens, end: endUnread }, { ...asking, signal: ended.signal }),
+    one(served, draw, { index, withTokens, end }, { ...asking, signal }),
   );
   const next = (stream: Events) => stream.next().then((result) => ({ stream, result }));
   const waiting = new Map(streams.map((stream) => [stream, next(stream)]));
@@ -155,13 +152,12 @@ export async function* streamReplies(
       }
     }
   } finally {
-    offAbort(asking.signal, end);
     if (waiting.size > 0) ended.abort();
     await Promise.allSettled([...waiting.values(), ...streams.map((stream) => stream.return())]);
   }
 }
 
-/** In the order of the draws. */
+/** Replies in the order of the draws. */
 export async function allReplies(
   served: Served,
   draws: readonly Draw[],

@@ -1,6 +1,6 @@
 /**
- * What clients may send: the bodies of OpenAI's API and of vLLM's additions, each member with its
- * form. A member that is not here is refused by name.
+ * Bodies of OpenAI's API and of vLLM's additions, with the form of each member. Other members are
+ * refused by name.
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
@@ -17,13 +17,12 @@ import {
 import { maybe, members } from '../../object-schemas.js';
 
 /**
- * As OpenAI has it. A template takes the thread that answers all others, a millisecond for some
- * twenty of them.
+ * OpenAI's limit. A template blocks the main thread for about a millisecond per twenty messages.
  */
 const MOST_MESSAGES = 2048;
 const INT32_MAX = 2 ** 31 - 1;
 const flag = maybe(z.boolean());
-/** As OpenAI has it: without a stream its options are refused. */
+/** Refuses stream_options without stream, as OpenAI does. */
 const streamsOptions = <
   Body extends { stream?: boolean | undefined; stream_options?: object | undefined },
 >({
@@ -34,7 +33,7 @@ const streamsOptions = <
     issues.push({
       code: 'custom',
       path: ['stream_options'],
-      message: 'only beside stream: true',
+      message: 'allowed only with stream: true',
       input: options,
     });
 };
@@ -58,7 +57,7 @@ const completionStreamFields = {
   stream_options: maybe(members({ ...streamOptions.shape, continuous_usage_stats: flag })),
 };
 
-/** As OpenAI has it. */
+/** OpenAI's limit. */
 const MOST_PAIRS = 16;
 
 /**
@@ -74,10 +73,10 @@ const accountFields = {
   service_tier: maybe(z.enum(['auto', 'default'])),
 };
 
-/** Each choice of a request has them all. */
+/** Biases of a request; each of its choices has all of them. */
 const MOST_BIASES = 1024;
 
-/** How replies are drawn and where they end. */
+/** Members on how replies are sampled and where they end. */
 const samplingFields = {
   max_tokens: maybe(z.int().min(1).max(INT32_MAX)),
   temperature: maybe(singleOrZero.min(0).max(1000)),
@@ -94,7 +93,7 @@ const samplingFields = {
       .record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), singleOrZero.min(-100).max(100))
       .check(mostMembers(MOST_BIASES)),
   ),
-  /** 64 bits; a negative one stands for the same bits. */
+  /** 64 bits; a negative number denotes the same bits. */
   seed: maybe(
     z.union(
       [
@@ -112,13 +111,13 @@ const samplingFields = {
   stop_token_ids: maybe(z.array(tokenId).max(1000)),
   ignore_eos: flag,
   min_tokens: maybe(z.int().min(0).max(INT32_MAX)),
-  /** The same seed, model and adapter give the same tokens whatever else runs. */
+  /** Makes the same seed, model and adapter give the same tokens, whatever else runs. */
   deterministic: flag,
 };
 const samplingBody = members(samplingFields);
 export type SamplingBody = z.output<typeof samplingBody>;
 
-/** What is kept of earlier requests is found by those of the same key with the same salt. */
+/** Salt of the prefix cache: only requests of the same key with the same salt share entries. */
 const cacheSalt = maybe(z.string().max(1000));
 /**
  * vLLM's: the exact ids, tokens named by them (`token_id:7`) in log-probabilities, and what the
@@ -143,7 +142,7 @@ const adapterFields = { lora: maybe(z.array(lora).max(1000)) };
 const LARGEST_VARIABLES = 2 ** 14;
 const DEEPEST_VARIABLES = 8;
 const MOST_VARIABLES = 128;
-/** What the renderer tells every template, and what the language of templates has itself. */
+/** Variables that the renderer sets, and words of the template language. */
 const TAKEN = new Set(
   (
     'messages tools add_generation_prompt bos_token eos_token true false none True False None range namespace raise_exception ' +
@@ -164,7 +163,10 @@ const templateVariables = z
     z
       .string()
       .regex(/^[A-Za-z_]\w{0,99}$/, 'expected the name of a variable')
-      .refine((variable) => !TAKEN.has(variable), 'is given to every template by the server'),
+      .refine(
+        (variable) => !TAKEN.has(variable),
+        'is reserved: the server passes it to every template',
+      ),
     z.unknown() as z.ZodType<Json>, // of a body of JSON
   )
   .check(mostMembers(MOST_VARIABLES))
@@ -209,7 +211,7 @@ export const toolChoice = z.union([
 ]);
 export type ToolChoiceBody = z.output<typeof toolChoice>;
 
-/** OpenAI's, and llama-server's with the schema beside the type. */
+/** OpenAI's form, and llama-server's with the schema next to the type. */
 export const responseFormat = z.discriminatedUnion('type', [
   members({ type: z.literal('text') }),
   members({ type: z.literal('json_object'), schema: maybe(jsonSchema) }),
@@ -264,7 +266,7 @@ export const completionBody = members({
   ]),
   ...completionStreamFields,
   ...samplingFields,
-  /** 0 beside `echo`: the prompt is scored, and nothing is added. */
+  /** 0 together with `echo`: the prompt is scored, and nothing is added. */
   max_tokens: maybe(z.int().min(0).max(INT32_MAX)),
   ...tokenFields,
   ...accountFields,
@@ -288,7 +290,7 @@ export const generateBody = members({
     /** vLLM's number for an answer in one piece. */
     output_kind: maybe(z.literal(2)),
   }).prefault({}),
-  /** Of images, of which there are none. */
+  /** Member for images, which are not supported. */
   features: maybe(z.null()),
   stream: maybe(z.literal(false)),
   stream_options: maybe(members({ include_usage: flag })),
@@ -303,7 +305,7 @@ const itemFields = {
   status: maybe(z.enum(['in_progress', 'completed', 'incomplete'])),
 };
 const isMessage = maybe(z.literal('message'));
-/** Of a member that names what another server would have kept. */
+/** Schema of a member that refers to data that this server does not keep. */
 const notKept = (remedy: string) =>
   z
     .unknown()
@@ -323,7 +325,7 @@ const reference = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
       }),
     )
     .describe('refused: unsupported_parameter');
-/** What an earlier answer had is taken with all that stood beside it. */
+/** Items of earlier answers are accepted with all their members. */
 const responseItem = z.discriminatedUnion('type', [
   z.discriminatedUnion('role', [
     members({
@@ -405,15 +407,15 @@ export const responseBody = members({
       ),
     }),
   ),
-  /** Of what a model thought there is nothing to include. */
+  /** Reasoning may be included, but there is none. */
   include: maybe(
     z.array(z.enum(['message.output_text.logprobs', 'reasoning.encrypted_content'])).max(16),
   ),
   top_logprobs: maybe(z.int().min(0).max(20)),
   truncation: maybe(z.literal('disabled')),
-  /** Of models that think before they reply, as reasoning_effort of a chat: no effect. */
+  /** Setting of reasoning models, such as reasoning_effort of a chat; no effect. */
   reasoning: maybe(z.looseObject({})),
-  /** Nothing is kept: what was said before comes with the request. */
+  /** Nothing is stored: earlier messages come with the request. */
   store: flag,
   previous_response_id: notKept('this server keeps no responses; send what was said as input'),
   conversation: notKept('this server keeps no conversations; send what was said as input'),

@@ -18,7 +18,7 @@ import { allReplies, streamReplies, type Asking } from './replying.js';
 import type { ResponseBody, ResponseFormatBody } from './requests.js';
 import { newId, textLogprobs, tokenLogprob, unixSeconds, type TokenLogprob } from './shapes.js';
 import { TokensOfText } from './token-text.js';
-import { CallReader } from './tools.js';
+import { CallReader, readReply } from './tools.js';
 
 /**
  * Items as the messages of a chat; what the assistant said and the calls after it are one. What it
@@ -47,7 +47,7 @@ function messagesOf(input: ResponseBody['input'], instructions: string | undefin
 
 type Format = NonNullable<ResponseBody['text']>['format'];
 
-/** As a chat has it. */
+/** Format in the form of a chat. */
 function formatOf(format: Format): ResponseFormatBody | undefined {
   if (format === undefined || format.type === 'text') return format;
   return format.type === 'json_object'
@@ -64,7 +64,10 @@ async function planResponse(
 ): Promise<ConversationPlan> {
   const { tool_choice: choice } = body;
   if ((body.top_logprobs ?? 0) > 0 && !withLogprobs(body))
-    throw invalid('top_logprobs', "top_logprobs: with include: ['message.output_text.logprobs']");
+    throw invalid(
+      'top_logprobs',
+      "top_logprobs: requires include: ['message.output_text.logprobs']",
+    );
   if (body.store === true) throw unsupported('store', 'store: this server keeps no responses');
   const conversation: ConversationRequest = {
     messages: messagesOf(body.input, body.instructions),
@@ -93,19 +96,11 @@ const NAMES: readonly (readonly [chat: RegExp, response: string])[] = [
 
 /** A failure of a chat, by the member that was sent. */
 function ofResponse(failure: RequestFailure): RequestFailure {
-  const { status, type, message, param, code, retryAfter } = failure;
+  const { status, message, param, code, retryAfter } = failure;
   if (param === null) return failure;
   const name = NAMES.reduce((said, [chat, response]) => said.replace(chat, response), param);
-  return new RequestFailure(
-    status,
-    type,
-    message.startsWith(param) ? `${name}${message.slice(param.length)}` : message,
-    {
-      param: name,
-      ...(code !== null && { code }),
-      ...stated({ retryAfter }),
-    },
-  );
+  const renamed = message.startsWith(param) ? `${name}${message.slice(param.length)}` : message;
+  return new RequestFailure(status, renamed, code, { param: name, retryAfter });
 }
 
 interface OutputText {
@@ -160,7 +155,7 @@ const withLogprobs = ({ include = [] }: ResponseBody): boolean =>
 const statusOf = ({ finish }: HostReply): 'completed' | 'incomplete' =>
   finish === 'stop' ? 'completed' : 'incomplete';
 
-/** The whole, as it stands at a moment: without a reply it is in progress. */
+/** The whole response at a moment; without a reply it is in progress. */
 function responseOf(
   id: string,
   created: number,
@@ -204,7 +199,7 @@ function responseOf(
   };
 }
 
-/** What a reply says and calls. */
+/** Messages and calls of a reply. */
 async function outputOf(
   served: Served,
   { tools }: ConversationPlan,
@@ -212,11 +207,7 @@ async function outputOf(
   reply: HostReply,
   { slices }: Asking,
 ): Promise<Item[]> {
-  const reader = new CallReader();
-  const read = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
-  const rest = reader.rest();
-  const said = read.text + rest.text;
-  const calls = [...read.calls, ...rest.calls];
+  const { text: said, calls, isCut } = readReply(tools, reply.text);
   const logprobs = withLogprobs(body)
     ? await textLogprobs(slices, served.model, reply, said)
     : undefined;
@@ -224,7 +215,7 @@ async function outputOf(
   const status = calls.length > 0 ? 'completed' : statusOf(reply);
   return [
     ...(said === '' && calls.length > 0 ? [] : [message(newId('msg'), status, said, logprobs)]),
-    ...calls.map((call) => callItem(call, reader.isCut && call === calls.at(-1))),
+    ...calls.map((call) => callItem(call, isCut && call === calls.at(-1))),
   ];
 }
 
@@ -266,7 +257,7 @@ export async function* streamResponse(
 
   const reader = new CallReader();
   let said: { readonly id: string; text: string; logprobs: TokenLogprob[] } | undefined;
-  /** Of the message that is being written. */
+  /** Place of the message that is being written. */
   const place = (): object => ({
     item_id: said!.id,
     output_index: output.length,

@@ -1,4 +1,4 @@
-/** Where requests enter: each path with its form, its scope and what answers it. */
+/** Routes of the OpenAI and vLLM APIs: each path with its form, its scope and its handler. */
 import type { FastifyInstance } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
@@ -21,21 +21,19 @@ import {
   unloadAdapterBody,
 } from './requests.js';
 import { errorEvent, respond, streamResponse } from './responses.js';
+import type { Asking } from './replying.js';
 import { detokenize, generate, tokenize } from './tokens.js';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What a caller's key has to have; absent: the path is everybody's. */
+    /** Scope that the key of a caller needs; absent: no key is needed. */
     scope?: Scope;
   }
 }
 
 const needs = (scope: Scope): { config: { scope: Scope } } => ({ config: { scope } });
 
-/**
- * Of trainers that would put weights in the place of those that are served, as vLLM has them now
- * and as TRL's own server had them.
- */
+/** Paths by which trainers replace the served weights: of vLLM, and of TRL's former server. */
 const WEIGHT_TRANSFER = [
   '/init_weight_transfer_engine',
   '/start_weight_update',
@@ -47,6 +45,8 @@ const WEIGHT_TRANSFER = [
   '/reset_prefix_cache/',
   '/close_communicator/',
 ];
+
+type Answer<Body, Result> = (context: ServerContext, body: Body, asking: Asking) => Result;
 
 export function addRoutes(instance: FastifyInstance, context: ServerContext): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
@@ -60,102 +60,80 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
     reply.header('content-type', metrics.contentType).send(await metrics.text()),
   );
   app.get('/v1/models', needs('read'), () => ({ object: 'list', data: models.entries() }));
-  // Names have slashes in them.
+  // Names contain slashes.
   app.get(
     '/v1/models/*',
     { ...needs('read'), schema: { params: z.object({ '*': z.string() }) } },
     ({ params }) => models.entry(params['*']),
   );
 
-  app.post(
-    '/v1/chat/completions',
-    { ...needs('infer'), schema: { body: chatBody } },
-    async (request, reply) => {
+  /** Adds a route that answers with a whole answer or, if asked to, with a stream of events. */
+  const add = <Body extends object>(
+    path: string,
+    schema: z.ZodType<Body>,
+    whole: Answer<Body, Promise<object>>,
+    stream?: Answer<Body, AsyncGenerator<string, void, undefined>>,
+    errorOf?: typeof errorEvent,
+  ): void => {
+    app.post(path, { ...needs('infer'), schema: { body: schema } }, (request, reply) => {
       const asking = askingOf(context, request);
-      if (request.body.stream === true)
-        return sendEvents(context, request, reply, streamChat(context, request.body, asking));
-      return sendWhole(asking, reply, completeChat(context, request.body, asking));
-    },
-  );
-  app.post(
-    '/v1/completions',
-    { ...needs('infer'), schema: { body: completionBody } },
-    async (request, reply) => {
-      const asking = askingOf(context, request);
-      if (request.body.stream === true)
-        return sendEvents(context, request, reply, streamText(context, request.body, asking));
-      return sendWhole(asking, reply, completeText(context, request.body, asking));
-    },
-  );
-  app.post(
-    '/v1/responses',
-    { ...needs('infer'), schema: { body: responseBody } },
-    async (request, reply) => {
-      const asking = askingOf(context, request);
-      if (request.body.stream === true)
-        return sendEvents(
-          context,
-          request,
-          reply,
-          streamResponse(context, request.body, asking),
-          errorEvent,
-        );
-      return sendWhole(asking, reply, respond(context, request.body, asking));
-    },
-  );
-  app.post(
-    '/inference/v1/generate',
-    { ...needs('infer'), schema: { body: generateBody } },
-    (request, reply) => {
-      const asking = askingOf(context, request);
-      return sendWhole(asking, reply, generate(context, request.body, asking));
-    },
-  );
-  app.post(
-    '/v1/embeddings',
-    { ...needs('infer'), schema: { body: embeddingBody } },
-    (request, reply) => {
-      const asking = askingOf(context, request);
-      return sendWhole(asking, reply, embed(context, request.body, asking));
-    },
-  );
+      const body = request.body as Body & { readonly stream?: boolean };
+      return stream !== undefined && body.stream === true
+        ? sendEvents(context, request, reply, stream(context, body, asking), errorOf)
+        : sendWhole(asking, reply, whole(context, body, asking));
+    });
+  };
+  add('/v1/chat/completions', chatBody, completeChat, streamChat);
+  add('/v1/completions', completionBody, completeText, streamText);
+  add('/v1/responses', responseBody, respond, streamResponse, errorEvent);
+  add('/inference/v1/generate', generateBody, generate);
+  add('/v1/embeddings', embeddingBody, embed);
   for (const prefix of ['', '/v1']) {
-    app.post(
-      `${prefix}/tokenize`,
-      { ...needs('infer'), schema: { body: tokenizeBody } },
-      (request, reply) => {
-        const asking = askingOf(context, request);
-        return sendWhole(asking, reply, tokenize(context, request.body, asking));
-      },
-    );
+    add(`${prefix}/tokenize`, tokenizeBody, tokenize);
     app.post(
       `${prefix}/detokenize`,
       { ...needs('infer'), schema: { body: detokenizeBody } },
       (request) => detokenize(context, request.body, askingOf(context, request)),
     );
-    // At the root a name that is loaded gets the new file, as trainers expect there.
-    app.post(
-      `${prefix}/load_lora_adapter`,
-      { ...needs('admin'), schema: { body: loadAdapterBody } },
-      async ({ body }, reply) => {
-        await models.load(body.lora_name, body.lora_path, body.load_inplace ?? prefix === '');
-        return reply
-          .type('text/plain')
-          .send(`Success: LoRA adapter '${body.lora_name}' added successfully.`);
-      },
-    );
-    app.post(
-      `${prefix}/unload_lora_adapter`,
-      { ...needs('admin'), schema: { body: unloadAdapterBody } },
-      async ({ body }, reply) => {
-        await models.unload(body.lora_name);
-        return reply
-          .type('text/plain')
-          .send(`Success: LoRA adapter '${body.lora_name}' removed successfully.`);
-      },
-    );
+    addAdapterRoutes(app, models, prefix);
   }
+  addTrainerRoutes(app, context);
+}
 
+/** Adds vLLM's routes that load and unload adapters. */
+function addAdapterRoutes(
+  instance: FastifyInstance,
+  models: ServerContext['models'],
+  prefix: string,
+): void {
+  const app = instance.withTypeProvider<ZodTypeProvider>();
+  // Trainers expect that at the root a loaded name gets the new file.
+  app.post(
+    `${prefix}/load_lora_adapter`,
+    { ...needs('admin'), schema: { body: loadAdapterBody } },
+    async ({ body }, reply) => {
+      await models.load(body.lora_name, body.lora_path, body.load_inplace ?? prefix === '');
+      return reply
+        .type('text/plain')
+        .send(`Success: LoRA adapter '${body.lora_name}' added successfully.`);
+    },
+  );
+  app.post(
+    `${prefix}/unload_lora_adapter`,
+    { ...needs('admin'), schema: { body: unloadAdapterBody } },
+    async ({ body }, reply) => {
+      await models.unload(body.lora_name);
+      return reply
+        .type('text/plain')
+        .send(`Success: LoRA adapter '${body.lora_name}' removed successfully.`);
+    },
+  );
+}
+
+/** Adds the routes by which trainers pause the server, and refuses transfers of weights. */
+function addTrainerRoutes(instance: FastifyInstance, context: ServerContext): void {
+  const app = instance.withTypeProvider<ZodTypeProvider>();
+  const { models, queue } = context;
   app.post(
     '/pause',
     { ...needs('admin'), schema: { querystring: pauseQuery } },
@@ -163,7 +141,7 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
       if (mode === 'keep')
         throw unsupported(
           'mode',
-          'mode=keep: replies that run cannot be held and gone on with here; wait or abort',
+          'mode=keep: pausing running replies is not supported; use mode=wait or mode=abort',
         );
       await context.pause(mode);
       return { status: 'paused' };
@@ -173,7 +151,7 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
     queue.reopen();
     return { status: 'resumed' };
   });
-  // What trainers ask before they send weights: there is nobody here who would take them.
+  // Trainers ask for these before they send weights, which this server does not take.
   app.get('/get_world_size', needs('read'), () => ({ world_size: 1 }));
   app.get('/server_info', needs('read'), () => ({
     vllm_config: {
@@ -185,11 +163,8 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
     app.post(path, needs('admin'), () => {
       throw new RequestFailure(
         501,
-        'server_error',
-        'this server takes no weights over a network; publish an adapter and load it by its name',
-        {
-          code: 'not_implemented',
-        },
+        'weight transfer over the network is not supported; publish an adapter and load it by name',
+        'not_implemented',
       );
     });
 }

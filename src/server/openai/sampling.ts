@@ -1,53 +1,25 @@
-/** How a body asks for its replies to be drawn, as a host's request has it. */
+/** Sampling options of a body, in the form of a host's request. */
 import { grammarOfJsonSchema } from '../../engine/json-schema.js';
 import { given } from '../../given.js';
-import type { HostRequest } from '../../host/host-request.js';
 import { asMeant } from '../../host/structured-reply.js';
 import { invalid, unsupported } from '../failures.js';
+import type { Draw } from './replying.js';
 import type { ResponseFormatBody, SamplingBody } from './requests.js';
 
-/** Of a request, whatever its prompt. */
-export type DrawSettings = Pick<
-  HostRequest,
-  | 'sampling'
-  | 'maxTokens'
-  | 'minTokens'
-  | 'topLogprobs'
-  | 'stop'
-  | 'stopTokens'
-  | 'ignoreEndOfSequence'
-  | 'deterministic'
-  | 'whenContextFull'
-  | 'grammar'
->;
-
-/** As many as there are. */
+/** Window of the repetition penalty: all tokens. */
 const ALL_TOKENS = 1_000_000;
 
 /**
- * @param topLogprobs how many of the likeliest tokens are told beside each
+ * @param topLogprobs number of the likeliest tokens to report with each token
  * @throws RequestFailure
  */
 export function drawSettings(
   body: Partial<SamplingBody>,
   maxTokens: number,
   topLogprobs = 0,
-): DrawSettings {
-  const {
-    temperature,
-    top_k: topK = 0,
-    top_p: topP,
-    min_p: minP,
-    repetition_penalty: repeatPenalty,
-    seed,
-    stop,
-  } = body;
-  const {
-    presence_penalty: presencePenalty,
-    frequency_penalty: frequencyPenalty,
-    logit_bias: logitBias,
-    min_tokens: minTokens = 0,
-  } = body;
+): Omit<Draw, 'tokenIds' | 'id'> {
+  const { top_k: topK = 0, repetition_penalty: repeatPenalty, seed, stop = [] } = body;
+  const { min_tokens: minTokens = 0 } = body;
   if (minTokens > maxTokens)
     throw invalid(
       'min_tokens',
@@ -55,18 +27,23 @@ export function drawSettings(
     );
   return {
     sampling: {
-      temperature: temperature ?? 1,
+      temperature: body.temperature ?? 1,
       ...(topK > 0 && { topK }),
-      ...given({ topP, minP }),
+      ...given({
+        topP: body.top_p,
+        minP: body.min_p,
+        presencePenalty: body.presence_penalty,
+        frequencyPenalty: body.frequency_penalty,
+        logitBias: body.logit_bias,
+      }),
       ...(repeatPenalty !== undefined && { repeatPenalty, repeatWindow: ALL_TOKENS }),
-      ...given({ presencePenalty, frequencyPenalty, logitBias }),
       ...(seed !== undefined && { seed: BigInt.asUintN(64, BigInt(seed)) }),
     },
     maxTokens,
     minTokens,
     topLogprobs,
     whenContextFull: 'stop',
-    stop: (stop === undefined ? [] : [stop].flat()).filter((text) => text !== ''),
+    stop: [stop].flat().filter((text) => text !== ''),
     stopTokens: body.stop_token_ids ?? [],
     ignoreEndOfSequence: body.ignore_eos ?? false,
     deterministic: body.deterministic ?? false,
@@ -75,10 +52,7 @@ export function drawSettings(
 
 const ANY_OBJECT = { type: 'object', additionalProperties: true };
 
-/**
- * Once for all draws: what a reply has to be a document of; undefined: text.
- * @throws RequestFailure; IsoproError GRAMMAR_INVALID
- */
+/** Grammar of all draws; undefined for text. @throws RequestFailure; IsoproError GRAMMAR_INVALID */
 export function grammarOf(format: ResponseFormatBody | undefined): string | undefined {
   if (format === undefined || format.type === 'text') return undefined;
   if (format.type === 'json_object')
@@ -87,7 +61,7 @@ export function grammarOf(format: ResponseFormatBody | undefined): string | unde
   if (schema === undefined)
     throw unsupported(
       'response_format',
-      'response_format: json_schema without a schema; give one, or json_object',
+      'response_format: json_schema requires a schema; give one, or use json_object',
     );
   return grammarOfJsonSchema(asMeant(schema));
 }

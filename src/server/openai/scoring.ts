@@ -1,11 +1,11 @@
-/** What a model thinks of a prompt. */
+/** Log-probabilities of a prompt. */
 import type { TokenAlternatives } from '../../engine/model.js';
 import type { Served } from './models.js';
 import type { Asking } from './replying.js';
 import { promptLogprobs, type PromptLogprobs } from './shapes.js';
 
 /**
- * Of each token after the first, which follows nothing.
+ * Alternatives of each token after the first, which follows nothing.
  * @param count of the likeliest tokens at each place
  */
 export async function alternativesOf(

@@ -17,20 +17,7 @@ export interface Usage {
   readonly prompt_tokens_details: { readonly cached_tokens: number };
 }
 
-/** Of the replies to one prompt, which counts once. */
-export function usageOf(replies: readonly HostReply[]): Usage {
-  const prompt = replies[0]?.promptIds.length ?? 0;
-  const completion = replies.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
-  const cached = Math.max(0, ...replies.map(({ reusedTokens }) => reusedTokens));
-  return {
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
-    prompt_tokens_details: { cached_tokens: cached },
-  };
-}
-
-/** vLLM's, in each event of a stream: of its choice, up to and with it. */
+/** vLLM's usage in each event of a stream: tokens of its choice, up to and with this event. */
 export const usageSoFar = (
   promptTokens: number,
   completionTokens: number,
@@ -40,13 +27,25 @@ export const usageSoFar = (
   total_tokens: promptTokens + completionTokens,
 });
 
+/** Usage of the replies to one prompt, which counts once. */
+export const usageOf = (replies: readonly HostReply[]): Usage => ({
+  ...usageSoFar(
+    replies[0]?.promptIds.length ?? 0,
+    replies.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
+  ),
+  prompt_tokens_details: {
+    cached_tokens: Math.max(0, ...replies.map(({ reusedTokens }) => reusedTokens)),
+  },
+});
+
 export function sumOf(usages: readonly Usage[]): Usage {
   const sum = (of: (usage: Usage) => number): number =>
     usages.reduce((total, usage) => total + of(usage), 0);
   return {
-    prompt_tokens: sum((usage) => usage.prompt_tokens),
-    completion_tokens: sum((usage) => usage.completion_tokens),
-    total_tokens: sum((usage) => usage.total_tokens),
+    ...usageSoFar(
+      sum((usage) => usage.prompt_tokens),
+      sum((usage) => usage.completion_tokens),
+    ),
     prompt_tokens_details: {
       cached_tokens: sum((usage) => usage.prompt_tokens_details.cached_tokens),
     },
@@ -90,7 +89,7 @@ export const tokenLogprob = (
 
 export type SampledChance = TokenChance & Pick<TokenEvent, 'topLogprobs'>;
 
-/** Each token of a reply with the likeliest ones at its place, where they were asked for. */
+/** Tokens of a reply, each with the likeliest tokens at its place if they were requested. */
 export const sampledChances = ({ tokenIds, logprobs, topLogprobs }: HostReply): SampledChance[] =>
   Array.from(tokenIds, (tokenId, i) => ({
     tokenId,
@@ -106,7 +105,7 @@ export const tokenLogprobs = (
 ): Promise<TokenLogprob[]> =>
   slices.map(sampledChances(reply), (chance) => tokenLogprob(model, chance, name));
 
-/** Those of the tokens that a text is made of, which the reply begins with. */
+/** Log-probabilities of the tokens at the beginning of the reply that make up the text. */
 export function textLogprobs(
   slices: Slices,
   model: HostedModel,

@@ -1,14 +1,11 @@
-/**
- * Tokens as what they are, bytes: their names, where they begin in a text, and which of them a text
- * is made of.
- */
+/** Tokens as bytes: their names, where they begin in a text, and which of them make up a text. */
 import type { HostedModel } from '../../host/hosted-model.js';
 
 /** A token alone: its bytes, and the text that they are; null: they are a part of a character. */
 interface TokenText {
   readonly bytes: Uint8Array;
   readonly text: string | null;
-  /** What a reply's text has of it: nothing of control tokens. */
+  /** Bytes of the token in the text of a reply; none for control tokens. */
   readonly said: Uint8Array;
 }
 
@@ -16,7 +13,8 @@ const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const NONE = new Uint8Array();
 
 /**
- * Of a model's tokens, as they came up: an answer with likeliest tokens names tens of thousands.
+ * Tokens of each model, cached on first use: an answer with likeliest tokens names tens of
+ * thousands.
  */
 const known = new WeakMap<HostedModel, Map<number, TokenText>>();
 function tokenOf(model: HostedModel, id: number): TokenText {
@@ -40,11 +38,14 @@ export const tokenBytes = (model: HostedModel, id: number): readonly number[] =>
   ...tokenOf(model, id).bytes,
 ];
 
-/** As OpenAI names what is no text: no two tokens of other bytes have the same name. */
+/**
+ * Name of a token that is not text, as OpenAI writes it: tokens with different bytes have different
+ * names.
+ */
 const nameOfBytes = (bytes: Uint8Array): string =>
   `bytes:${Array.from(bytes, (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}`;
 
-/** What a token is called by: its text, or as vLLM does where it is asked to, its id. */
+/** Names a token by its text or, if vLLM's option asks for it, by its id. */
 export type TokenName = (model: HostedModel, id: number) => string;
 export const nameByText: TokenName = (model, id) => {
   const { text, bytes } = tokenOf(model, id);
@@ -61,7 +62,10 @@ const codePoints = (text: string): number => {
   return count;
 };
 
-/** Where tokens begin in a text, in its characters; one within a character, where that begins. */
+/**
+ * Offsets of tokens in a text, in characters; a token within a character has the offset of the
+ * character.
+ */
 export class TokenOffsets {
   readonly #model: HostedModel;
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -86,8 +90,8 @@ export class TokenOffsets {
 }
 
 /**
- * Which tokens of a reply a text is made of, as both become known: the text is the reply's
- * beginning.
+ * Finds the tokens of a reply that make up a text, while both grow: the text is the beginning of
+ * the reply.
  */
 export class TokensOfText<Token extends { readonly tokenId: number }> {
   readonly #model: HostedModel;
@@ -107,7 +111,7 @@ export class TokensOfText<Token extends { readonly tokenId: number }> {
     }).length;
   }
 
-  /** The tokens that have begun by what the text has grown by. */
+  /** Tokens that begin within the text after it has grown. */
   tell(text: string): Token[] {
     this.#told += text.length;
     const told: Token[] = [];

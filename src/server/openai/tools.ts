@@ -1,6 +1,6 @@
 /**
- * Tools: how the model is told of them, what it may write, and how calls are read out of that. A
- * grammar keeps calls to the tools and to the schemas of their parameters.
+ * Tools: instructions for the model, the grammar of its calls, and a reader of calls. The grammar
+ * restricts calls to the tools and to the schemas of their parameters.
  */
 import { SchemaGrammar } from '../../engine/json-schema.js';
 import { CALL_TAGS, compactJson, type ToolCall } from '../../engine/tool-calls.js';
@@ -11,14 +11,14 @@ import { invalid } from '../failures.js';
 import type { ToolBody, ToolChoiceBody } from './requests.js';
 
 const [BEGIN, END] = CALL_TAGS;
-/** Of one reply. */
+/** Calls of one reply, at most. */
 const MOST_CALLS = 16;
 
 export interface ToolPlan {
-  /** Goes before the conversation; the model is not told in any other way. */
+  /** Text before the conversation; the model learns of the tools from it alone. */
   readonly instructions: string;
   readonly grammar: string;
-  /** Where calls begin: what ends a text ends none of them. */
+  /** Beginning of calls: a stop text does not end them. */
   readonly stopBefore: string;
 }
 
@@ -64,8 +64,8 @@ function textRules(): string {
 }
 
 /**
- * The rule of a tool's calls. What no grammar keeps of a tool that is not strict, the model is told
- * and may break.
+ * Rule of a tool's calls. Parts of a schema that a grammar cannot express are in the instructions
+ * only, and the model may break them if the tool is not strict.
  * @param at the tool's place in the request
  */
 function callRule(grammar: SchemaGrammar, tool: ToolBody, at: number): string {
@@ -113,7 +113,7 @@ export function planTools(
     throw invalid(`tools[${twice}].function.name`, `two tools are named ${names[twice]}`);
   if (all.length === 0) {
     if (typeof choice === 'object' || choice === 'required')
-      throw invalid('tool_choice', 'tool_choice asks for a call, and there are no tools');
+      throw invalid('tool_choice', 'tool_choice asks for a call, but there are no tools');
     return null;
   }
   if (choice === 'none') return null;
@@ -169,8 +169,8 @@ export class CallReader {
   }
 
   /**
-   * What is left of a reply that was cut off: text, or the call in which it was, of whose arguments
-   * there is what was written.
+   * Remainder of a reply that was cut off: text, or the unfinished call with the arguments that
+   * were written.
    */
   rest(): { text: string; calls: ToolCall[] } {
     const held = this.#held;
@@ -187,6 +187,21 @@ export class CallReader {
   }
 }
 
+/** Reads a whole reply; without tools all of it is text. */
+export function readReply(
+  tools: ToolPlan | null,
+  reply: string,
+): { readonly text: string; readonly calls: readonly ToolCall[]; readonly isCut: boolean } {
+  if (tools === null) return { text: reply, calls: [], isCut: false };
+  const reader = new CallReader();
+  const [read, rest] = [reader.read(reply), reader.rest()];
+  return {
+    text: read.text + rest.text,
+    calls: [...read.calls, ...rest.calls],
+    isCut: reader.isCut,
+  };
+}
+
 /** A call as far as its name, and what there is of its arguments. */
 const BEGUN = /^\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*(?:,\s*(?:"arguments"\s*:\s*([^]*))?)?$/;
 
@@ -200,7 +215,7 @@ function wholeCall(held: string): ToolCall | null {
   }
 }
 
-/** As its grammar has written it: the last brace is the call's. */
+/** Parses a call that its grammar has written: the last brace is that of the call. */
 function callOf(json: string): ToolCall {
   const [, name = '', written = ''] = BEGUN.exec(json) ?? [];
   const given = written.trimEnd().slice(0, -1);

@@ -9,8 +9,8 @@ import { packageRoot } from '../../engine/addon.js';
 import { RequestFailure } from '../failures.js';
 
 /**
- * Only its own scripts and styles, and nothing from elsewhere; the report of a run in a frame has a
- * policy of its own.
+ * Policy of the page: its own scripts and styles only. The report in a frame has a policy of its
+ * own.
  */
 const POLICY = [
   "default-src 'none'",
@@ -33,7 +33,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 export const PAGE = '/ui/';
 
-/** By the path below PAGE; empty where the page was not built. */
+/** Reads files by their path below PAGE; empty if the page was not built. */
 export function readPage(
   folder = path.join(packageRoot(), 'dist', 'web'),
 ): ReadonlyMap<string, Buffer> {
@@ -57,9 +57,7 @@ export function addPageFiles(app: FastifyInstance, files: ReadonlyMap<string, Bu
     const name = (request.params as { readonly '*': string })['*'] || 'index.html';
     const bytes = files.get(name);
     if (bytes === undefined)
-      throw new RequestFailure(404, 'not_found_error', 'the page has no such file', {
-        code: 'file_not_found',
-      });
+      throw new RequestFailure(404, 'the page has no such file', 'file_not_found');
     return reply
       .headers({
         'content-security-policy': POLICY,

@@ -1,7 +1,7 @@
 import { IsoproError } from '../../errors.js';
 import { label } from '../../text/hostile-text.js';
 
-/** Said of one that is not there, and in the same words of another key's. */
+/** Error for a missing run; a run of another key gets the same message. */
 export const noRun = (name: string): IsoproError =>
   new IsoproError(
     'RUN_NOT_FOUND',

@@ -37,14 +37,14 @@ type Events<Result> = AsyncGenerator<PromotionEvent, Result, undefined>;
 
 export interface Promoting {
   readonly registry: Registry;
-  /** That is served: its name and its file. */
+  /** The served model: its name and its file. */
   readonly model: { readonly name: string; readonly path: string };
   readonly queue: JobQueue | undefined;
   readonly asker: Asker;
   readonly signal: AbortSignal;
 }
 
-/** Values that a callback gives while work goes on. */
+/** Collects the values of a callback, and yields them while work runs. */
 class Heard<T> {
   readonly #values: T[] = [];
   #wake = (): void => {};
@@ -87,7 +87,7 @@ function eventsOf({
   return [{ type: 'gate', gate, attempt, alpha, incumbent }];
 }
 
-/** With the one model and the tasks of the package, in this process. */
+/** Promotes in this process, with the served model and the tasks of the package. */
 function here(settings: Settings, { registry, model, signal }: Promoting): Events<Promotion> {
   const allowed = {
     model: model.name,
@@ -111,7 +111,7 @@ function here(settings: Settings, { registry, model, signal }: Promoting): Event
   return heard.until(work as Promise<Promotion>); // it is not asked to begin a gate alone
 }
 
-/** Null: it has failed, and said so. */
+/** Promotes by a job. Returns null if it failed and the failure was reported. */
 async function* byJob(
   settings: Settings,
   { asker, signal }: Promoting,
@@ -137,7 +137,7 @@ export async function* promotion(
   const { slot, alias } = requireAlias(body.as);
   const name = aliasText(slot, alias);
   if (way === 'assign' && alias === CHAMPION)
-    throw new IsoproError('REGISTRY_REFUSED', `${name} is moved by a gate or by force`);
+    throw new IsoproError('REGISTRY_REFUSED', `${name} can only be moved by a gate or by force`);
   const settings = {
     ...body,
     ...(way === 'gate' && { problems: most }),
@@ -168,5 +168,5 @@ export const failedEvent = (error: unknown): PromotionEvent => ({
   message:
     error instanceof IsoproError
       ? label(error.message, 600)
-      : 'the server failed; its own output says why',
+      : 'internal server error; see the server log',
 });

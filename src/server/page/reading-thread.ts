@@ -19,7 +19,7 @@ export interface ReadingAnswer {
     readonly message: string;
     readonly remedy: string;
   };
-  /** Of a defect: a stack. */
+  /** Stack of a defect. */
   readonly defect?: string;
 }
 
@@ -42,7 +42,7 @@ export class ReadingThread {
     this.#runs = runs;
   }
 
-  /** What the method gives, as JSON. @throws IsoproError as the method, SYSTEM_LIMIT */
+  /** Result of the method, as JSON. @throws IsoproError as the method, SYSTEM_LIMIT */
   async json<M extends ReadingMethod>(
     method: M,
     ...args: Parameters<RunShelf[M]>

@@ -1,6 +1,6 @@
 /**
- * Addresses of reports for a frame, which can send no key: each a random one, for some minutes. The
- * report is a document of its own without an origin: whatever it holds reaches neither the page
+ * Addresses of reports for a frame, which cannot send a key: each is random and valid for some
+ * minutes. The report is a document without an origin, so its content reaches neither the page
  * around it nor its key.
  */
 import { randomBytes } from 'node:crypto';
@@ -29,9 +29,8 @@ export class ReportTickets {
       if (found === undefined || found.untilMs < Date.now())
         throw new RequestFailure(
           404,
-          'not_found_error',
-          'this report is no longer here; open it from its run again',
-          { code: 'gone' },
+          'the link to this report has expired; open the report from its run again',
+          'gone',
         );
       return reply
         .headers({

@@ -30,7 +30,7 @@ export interface RolloutFilter {
   readonly tier?: string | undefined;
   readonly iteration?: number | undefined;
   readonly verdict?: Verdict | undefined;
-  /** Of a problem, whole. */
+  /** Whole id of a problem. */
   readonly problem?: string | undefined;
   /** Words that all occur in prompt, reply or violations, however written. */
   readonly text?: string | undefined;
@@ -43,13 +43,13 @@ const BEGINNING = 160;
 interface Found {
   readonly gseq: number;
   readonly rollout: RolloutRecord;
-  /** Null where the log does not hold it. */
+  /** Null if the log does not hold it. */
   readonly problem: ProblemRecord | null;
 }
 
 /**
- * In the order of the log; a record that has not its form is passed over, as the run's own page
- * says.
+ * Yields rollouts in the order of the log. Records of another form are skipped; the page of the run
+ * reports them.
  */
 function* rolloutsOf(folder: string): Generator<Found> {
   const reader = new LogReader(runPaths(folder).log, RUN_STREAMS);
@@ -132,7 +132,7 @@ export function findRollouts(folder: string, filter: RolloutFilter): RolloutPage
   };
 }
 
-/** Null where the log has no such rollout. */
+/** Reads a rollout; null if the log has none of that number. */
 export function readRollout(folder: string, gseq: number): RolloutDetail | null {
   let found: Found | null = null;
   const questions = new Questions();
@@ -185,7 +185,7 @@ export function devProblems(run: RunRecord): DevProblem[] {
   return [...problems].map(([problem, rest]) => ({ problem, ...rest }));
 }
 
-/** Null where it is no dev problem of the run. */
+/** Replies to a dev problem; null if the run does not have it. */
 export function devReplies(run: RunRecord, problem: string): DevReplies | null {
   const known = devProblems(run).find((each) => each.problem === problem);
   if (known === undefined) return null;

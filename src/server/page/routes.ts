@@ -1,10 +1,10 @@
 /**
- * What the page reads and moves: runs, rollouts, the registry. All of /api needs a key: of runs,
- * one that trains sees its own.
+ * Routes of the page: it reads runs, rollouts and the registry, and moves names. Everything under
+ * /api needs a key; a key with the scope train sees its own runs.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, RouteShorthandOptions } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { packageRoot } from '../../engine/addon.js';
@@ -13,7 +13,7 @@ import type { HostedModel } from '../../host/hosted-model.js';
 import type { Registry } from '../../registry/index.js';
 import { requireAlias } from '../../registry/names.js';
 import { visible } from '../../visible-text.js';
-import { RequestFailure, smallLetters, type FailureType } from '../failures.js';
+import { RequestFailure, smallLetters } from '../failures.js';
 import { goneWith, sendEvents } from '../event-stream.js';
 import type { JobsOfRuns } from '../jobs/index.js';
 import { askerOf } from '../jobs/routes.js';
@@ -30,43 +30,43 @@ export interface PageContext extends JobsOfRuns {
   readonly runs: string | undefined;
   readonly registry: Registry | undefined;
   readonly model: HostedModel;
-  /** That it answers to. */
+  /** Name under which the model is served. */
   readonly modelName: string;
   usage(): Pick<Status, 'modelBytes' | 'running' | 'waiting'>;
-  /** Told what failed by a defect. */
+  /** Receives errors that are defects. */
   report(error: unknown): void;
 }
 
-const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureType]>> = {
-  RUN_NOT_FOUND: [404, 'not_found_error'],
-  LOG_NOT_FOUND: [404, 'not_found_error'],
-  REGISTRY_NOT_FOUND: [404, 'not_found_error'],
-  RUN_MANIFEST_INVALID: [409, 'invalid_request_error'],
-  LOG_UNREADABLE: [409, 'invalid_request_error'],
-  RUNS_NOT_COMPARABLE: [409, 'invalid_request_error'],
-  REGISTRY_REFUSED: [409, 'invalid_request_error'],
-  REGISTRY_INVALID: [409, 'invalid_request_error'],
-  LOG_TAMPERED: [409, 'invalid_request_error'],
-  CONFLICT: [409, 'invalid_request_error'],
+const STATUS: Partial<Record<ErrorCode, number>> = {
+  RUN_NOT_FOUND: 404,
+  LOG_NOT_FOUND: 404,
+  REGISTRY_NOT_FOUND: 404,
+  RUN_MANIFEST_INVALID: 409,
+  LOG_UNREADABLE: 409,
+  RUNS_NOT_COMPARABLE: 409,
+  REGISTRY_REFUSED: 409,
+  REGISTRY_INVALID: 409,
+  LOG_TAMPERED: 409,
+  CONFLICT: 409,
 };
 
-/** What the library says of a run or a registry, as an answer. */
+/** Turns errors of the library about a run or a registry into answers. */
 async function answered<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    const known = error instanceof IsoproError ? STATUS[error.code] : undefined;
-    if (known === undefined) throw error;
+    const status = error instanceof IsoproError ? STATUS[error.code] : undefined;
+    if (status === undefined) throw error;
     const { code, message } = error as IsoproError;
-    throw new RequestFailure(...known, message, { code: smallLetters(code) });
+    throw new RequestFailure(status, message, smallLetters(code));
   }
 }
 
-const absent = (what: string): RequestFailure =>
-  new RequestFailure(404, 'not_found_error', what, { code: 'not_found' });
+const absent = (message: string): RequestFailure => new RequestFailure(404, message, 'not_found');
 
 const runParams = z.object({ run: z.string().max(300) });
 const rolloutParams = runParams.extend({ id: z.coerce.number().int().min(0) });
+const digest = z.string().regex(/^[0-9a-f]{64}$/);
 const rolloutQuery = z.object({
   tier: z.string().max(200).optional(),
   iteration: z.coerce.number().int().min(0).optional(),
@@ -77,7 +77,7 @@ const rolloutQuery = z.object({
   limit: z.coerce.number().int().min(1).max(200).default(50),
 });
 
-/** The routes and, where it was built, the page itself. */
+/** Adds the routes and, if it was built, the page itself. */
 export function addPage(instance: FastifyInstance, context: PageContext): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
   const { model, registry } = context;
@@ -103,7 +103,7 @@ export function addPage(instance: FastifyInstance, context: PageContext): void {
 
   const opened = (): Registry => {
     if (registry === undefined)
-      throw absent('this server has no registry: start it with --registry');
+      throw absent('this server has no registry; start it with --registry');
     return registry;
   };
   app.get('/api/adapters', admin, async () => registryView(await answered(opened().read())));
@@ -126,7 +126,7 @@ export function addPage(instance: FastifyInstance, context: PageContext): void {
         asker: askerOf(caller),
         signal: goneWith(reply),
       });
-      // what is refused before anything was done is an answer of its own
+      // a refusal before anything was done is an answer with its own status
       const first = await answered(events.next());
       return sendEvents(reply, streamed(first, events, context));
     },
@@ -148,34 +148,27 @@ async function* streamed(
   }
 }
 
-function addRuns(
-  instance: FastifyInstance,
-  { runs, model, modelName, mayRead, stateOf }: PageContext,
-): void {
+function addRuns(instance: FastifyInstance, context: PageContext): void {
+  const { runs, mayRead, stateOf } = context;
   if (runs === undefined) return;
   const app = instance.withTypeProvider<ZodTypeProvider>();
-  // of whatever run is named, before anything is read
+  // checks every run that a request names, before anything is read
   const requireOwn = async ({ caller, params, query }: FastifyRequest): Promise<void> => {
     const named = { ...(query as { a?: string; b?: string }), ...(params as { run?: string }) };
     for (const run of [named.run, named.a, named.b])
       if (run !== undefined && !mayRead(caller, run)) await answered(Promise.reject(noRun(run)));
   };
   const config = { config: { scope: 'train' as const }, preHandler: requireOwn };
-  const at = { ...config, schema: { params: runParams } };
   const reading = new ReadingThread(runs);
   const tickets = new ReportTickets();
   tickets.addRoute(app);
   app.addHook('onClose', () => reading.close());
-  const json = async (
-    work: Promise<string>,
-    reply: { type(type: string): { send(text: string): unknown } },
-  ): Promise<unknown> => reply.type('application/json').send(await answered(work));
 
   const own = <Line extends { readonly name: string }>(
     { caller }: FastifyRequest,
     lines: readonly Line[],
   ): Line[] => lines.filter(({ name }) => mayRead(caller, name));
-  /** A log that does not end says nothing of why; the job that wrote it does. */
+  /** The log of an unfinished run does not say why it ended; the job that wrote it does. */
   const asItsJob = (line: RunLine): RunLine => {
     const state = line.state === 'unfinished' ? stateOf(line.name) : undefined;
     return state === 'cancelled' || state === 'failed' || state === 'paused'
@@ -185,76 +178,68 @@ function addRuns(
   app.get('/api/runs', config, async (request) =>
     own(request, await reading.value('list')).map(asItsJob),
   );
-  app.get(
-    '/api/runs/:run',
-    {
-      ...config,
-      schema: {
-        params: runParams,
-        querystring: z.object({ since: z.string().max(100).optional() }),
-      },
-    },
-    async ({ params, query }, reply) => json(reading.json('run', params.run, query.since), reply),
-  );
-  app.get('/api/runs/:run/integrity', at, async ({ params: { run } }, reply) =>
-    json(reading.json('integrity', run), reply),
-  );
-  app.get('/api/runs/:run/report', at, async ({ params: { run } }) => ({
-    url: tickets.issue(await answered(reading.value('report', run))),
-  }));
-  app.get(
-    '/api/runs/:run/rollouts',
-    { ...config, schema: { params: runParams, querystring: rolloutQuery } },
-    async ({ params: { run }, query }, reply) => json(reading.json('rollouts', run, query), reply),
-  );
-  app.get(
-    '/api/runs/:run/rollouts/:id',
-    { ...config, schema: { params: rolloutParams } },
-    async ({ params: { run, id } }, reply) => json(reading.json('rollout', run, id), reply),
-  );
-  app.get('/api/runs/:run/problems', at, async ({ params: { run } }, reply) =>
-    json(reading.json('problems', run), reply),
-  );
   app.get('/api/truth', config, async (request) => own(request, await reading.value('truths')));
-  app.get('/api/truth/:run', at, async ({ params: { run } }, reply) =>
-    json(reading.json('truth', run), reply),
-  );
-  app.get('/api/truth/:run/report', at, async ({ params: { run } }) => ({
-    url: tickets.issue(await answered(reading.value('truthReport', run))),
-  }));
-  app.get(
-    '/api/truth/:run/trajectories/:id',
-    { ...config, schema: { params: runParams.extend({ id: z.string().regex(/^[0-9a-f]{64}$/) }) } },
-    async ({ params: { run, id } }, reply) => json(reading.json('trajectory', run, id), reply),
-  );
-  app.get(
-    '/api/compare',
-    {
-      ...config,
-      schema: { querystring: z.object({ a: z.string().max(300), b: z.string().max(300) }) },
-    },
-    async ({ query: { a, b } }, reply) => json(reading.json('compare', a, b), reply),
-  );
 
-  /** @throws RequestFailure 409 where the run is of another model than the one that is served */
+  /** Adds a route that answers with the JSON of the reading thread. */
+  const addRead = <Params extends z.ZodType, Query extends z.ZodType>(
+    path: string,
+    schema: { readonly params?: Params; readonly querystring?: Query },
+    read: (params: z.output<Params>, query: z.output<Query>) => Promise<string>,
+  ): void => {
+    app.get(path, { ...config, schema }, async ({ params, query }, reply) =>
+      reply
+        .type('application/json')
+        .send(await answered(read(params as z.output<Params>, query as z.output<Query>))),
+    );
+  };
+  const of = { params: runParams };
+  const since = z.object({ since: z.string().max(100).optional() });
+  addRead('/api/runs/:run', { ...of, querystring: since }, ({ run }, query) =>
+    reading.json('run', run, query.since),
+  );
+  addRead('/api/runs/:run/integrity', of, ({ run }) => reading.json('integrity', run));
+  addRead('/api/runs/:run/rollouts', { ...of, querystring: rolloutQuery }, ({ run }, query) =>
+    reading.json('rollouts', run, query),
+  );
+  addRead('/api/runs/:run/rollouts/:id', { params: rolloutParams }, ({ run, id }) =>
+    reading.json('rollout', run, id),
+  );
+  addRead('/api/runs/:run/problems', of, ({ run }) => reading.json('problems', run));
+  addRead('/api/truth/:run', of, ({ run }) => reading.json('truth', run));
+  const trajectory = { params: runParams.extend({ id: digest }) };
+  addRead('/api/truth/:run/trajectories/:id', trajectory, ({ run, id }) =>
+    reading.json('trajectory', run, id),
+  );
+  const pair = z.object({ a: z.string().max(300), b: z.string().max(300) });
+  addRead('/api/compare', { querystring: pair }, (_, { a, b }) => reading.json('compare', a, b));
+  for (const [path, method] of [
+    ['/api/runs/:run/report', 'report'],
+    ['/api/truth/:run/report', 'truthReport'],
+  ] as const)
+    app.get(path, { ...config, schema: of }, async ({ params: { run } }) => ({
+      url: tickets.issue(await answered(reading.value(method, run))),
+    }));
+  addModelRoutes(instance, config, reading, context);
+}
+
+/** Adds the routes for which the served model reads or scores tokens of a run. */
+function addModelRoutes(
+  instance: FastifyInstance,
+  config: RouteShorthandOptions,
+  reading: ReadingThread,
+  { model, modelName }: PageContext,
+): void {
+  const app = instance.withTypeProvider<ZodTypeProvider>();
+  /** @throws RequestFailure 409 if the run used another model than the one that is served */
   const originOf = async (run: string): Promise<{ readonly adapterFile: string | null }> => {
     const origin = await answered(reading.value('origin', run));
     if (origin.modelSha256 === (await model.hash())) return origin;
-    throw new RequestFailure(
-      409,
-      'invalid_request_error',
-      `the run is of another model than ${modelName}, which is served here`,
-      {
-        code: 'other_model',
-      },
-    );
+    const message = `the run used a model other than ${modelName}, which this server serves`;
+    throw new RequestFailure(409, message, 'other_model');
   };
   app.get(
     '/api/runs/:run/problems/:problem',
-    {
-      ...config,
-      schema: { params: runParams.extend({ problem: z.string().regex(/^[0-9a-f]{64}$/) }) },
-    },
+    { ...config, schema: { params: runParams.extend({ problem: digest }) } },
     async ({ params: { run, problem } }) => {
       await originOf(run);
       const { replies, ...rest } = await answered(reading.value('replies', run, problem));
@@ -265,21 +250,16 @@ function addRuns(
       return { ...rest, replies: texts };
     },
   );
+  const scoresQuery = z.object({ under: z.enum(['base', 'adapter']).default('base') });
   app.get(
     '/api/runs/:run/rollouts/:id/scores',
-    {
-      ...config,
-      schema: {
-        params: rolloutParams,
-        querystring: z.object({ under: z.enum(['base', 'adapter']).default('base') }),
-      },
-    },
+    { ...config, schema: { params: rolloutParams, querystring: scoresQuery } },
     async ({ params: { run, id }, query: { under } }): Promise<TokenScores> => {
       const { adapterFile } = await originOf(run);
       const { promptIds, tokenIds, turns } = await answered(reading.value('rollout', run, id));
       if (promptIds.length === 0 || tokenIds.length === 0 || turns.length > 0)
         throw absent(
-          'the log does not hold the ids of this prompt, or the reply is one of several turns',
+          'the log lacks the token ids of this prompt, or the rollout has several turns',
         );
       if (under === 'adapter' && adapterFile === null)
         throw absent('the run has submitted no adapter');
@@ -288,10 +268,9 @@ function addRuns(
         const [scores] = await model.score(promptIds, [tokenIds], { adapter });
         const text = (token: number): string =>
           visible(model.detokenize([token], { withControl: true }));
-        const tokens = [...scores!].map((logprob, i) => ({ text: text(tokenIds[i]!), logprob }));
         return {
           model: under === 'adapter' ? `${modelName} with the run's adapter` : modelName,
-          tokens,
+          tokens: [...scores!].map((logprob, i) => ({ text: text(tokenIds[i]!), logprob })),
         };
       } finally {
         await adapter?.dispose();

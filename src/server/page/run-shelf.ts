@@ -54,7 +54,7 @@ import type {
 /** Records of runs that are kept, the latest ones. */
 const KEPT = 6;
 
-/** Of the files that a run's page is made of: another one where one of them has changed. */
+/** Stamp of the files of a run's page, which changes when one of them does. */
 function stampOf(folder: string): string {
   const { manifest, log, judgeTrace, comparison } = runPaths(folder);
   const states = [manifest, log, `${log}-wal`, judgeTrace, comparison].map((file) => {
@@ -64,7 +64,7 @@ function stampOf(folder: string): string {
   return hash('sha256', states.join()).slice(0, 16);
 }
 
-/** One value by folder, for as long as the folder is as it was. */
+/** Cache of one value per folder, valid while the folder is unchanged. */
 class Kept<T> {
   readonly #values = new Map<string, { readonly stamp: string; readonly value: T }>();
 
@@ -225,7 +225,7 @@ export class RunShelf {
     return found;
   }
 
-  /** What a run is of, and the file of its adapter. */
+  /** Model of a run, and the file of its adapter. */
   origin(name: string): { readonly modelSha256: string; readonly adapterFile: string | null } {
     const { folder, manifest, submission } = this.#record(name).value;
     const adapter = submission?.adapter ?? null;

@@ -17,22 +17,16 @@ import { eventsOf } from '../../report/course-sections.js';
 import { label } from '../../text/hostile-text.js';
 import type { RunSummary } from '../../lookup/run-list.js';
 import { wilsonInterval, type Summary } from '../../statistics/index.js';
-import type { PairedTest, Rate, RunDetail, RunLine } from './shapes.js';
+import type { PairedTest, Rate, RunDetail, RunLine, TierRate } from './shapes.js';
 
-/** Beyond these a chart of the page shows no more. */
+/** Limits of the charts and lists of the page. */
 const STEPS = 2000;
 const EVENTS = 1000;
 const SHORT = 80;
 
 const isoTime = (us: number): string => new Date(us / 1000).toISOString();
 
-type Rated = {
-  readonly mean: number | null;
-  readonly low: number;
-  readonly high: number;
-  readonly n: number;
-};
-export const rateOf = ({ mean, low, high, n }: Rated): Rate => ({ mean, low, high, n });
+export const rateOf = ({ mean, low, high, n }: Rate): Rate => ({ mean, low, high, n });
 
 const ofCounts = (passed: number, decided: number): Rate => ({
   ...wilsonInterval(passed, decided),
@@ -40,10 +34,7 @@ const ofCounts = (passed: number, decided: number): Rate => ({
   n: decided,
 });
 
-const ratesByTier = (
-  { byTier }: Summary,
-  tiers: RunRecord['tiers'],
-): ({ readonly tier: string } & Rate)[] =>
+const ratesByTier = ({ byTier }: Summary, tiers: RunRecord['tiers']): TierRate[] =>
   inOrder(Object.keys(byTier), tiers).map((tier) => ({
     tier: label(tier, SHORT),
     ...rateOf(byTier[tier]!),

@@ -1,34 +1,29 @@
-/**
- * What the page is told: the bodies of the routes under /api that read. Fractions lie in [0,1],
- * times are ISO 8601.
- */
+/** Bodies of the read routes under /api. Fractions are in [0, 1], times are ISO 8601. */
+
+export type { Job as JobRecord, JobEvent as JobRecordEvent } from '../../jobs/job.js';
 
 export type Tone = 'good' | 'fair' | 'bad';
 
-/** A mean with its 95 % interval. */
-export interface Rate {
-  readonly mean: number | null;
+export interface Interval {
   readonly low: number;
   readonly high: number;
+}
+
+/** A mean with its 95 % interval. */
+export interface Rate extends Interval {
+  readonly mean: number | null;
   readonly n: number;
 }
 
-/** What a paired test says of the mean. */
+/** Finding of a paired test about the mean. */
 export type Finding = 'better' | 'worse' | 'chance';
 
 export interface RunLine {
-  /** Of its folder, below the runs folder. */
+  /** Name of the folder, below the runs folder. */
   readonly name: string;
   readonly runId: string;
-  /** The last three of a job that will not go on by itself. */
-  readonly state:
-    | 'ended'
-    | 'unfinished'
-    | 'damaged'
-    | 'unreadable'
-    | 'cancelled'
-    | 'failed'
-    | 'paused';
+  /** State of the run; the last three are those of a job that does not continue by itself. */
+  readonly state: RunDetail['state'] | 'unreadable' | 'cancelled' | 'failed' | 'paused';
   readonly reason: string | null;
   readonly model: string | null;
   readonly task: string | null;
@@ -56,18 +51,21 @@ export interface PairedTest {
   /** Two-sided: of a tier McNemar's, of the mean that of its change. */
   readonly p: number;
   readonly finding: Finding;
-  readonly difference: {
-    readonly mean: number;
-    readonly low: number;
-    readonly high: number;
-  } | null;
-  readonly byTier: readonly {
-    readonly tier: string;
-    readonly n: number;
-    readonly gained: number;
-    readonly lost: number;
-    readonly p: number;
-  }[];
+  readonly difference: (Interval & { readonly mean: number }) | null;
+  readonly byTier: readonly ({ readonly tier: string } & Pick<
+    PairedTest,
+    'n' | 'gained' | 'lost' | 'p'
+  >)[];
+}
+
+export interface TierRate extends Rate {
+  readonly tier: string;
+}
+
+export interface RateByIteration {
+  readonly iteration: number;
+  readonly all: Rate;
+  readonly byTier: readonly TierRate[];
 }
 
 export interface RunDetail {
@@ -99,18 +97,10 @@ export interface RunDetail {
   }[];
   readonly change: PairedTest | null;
   readonly policies: readonly ({ readonly name: string } & Rate)[];
-  /** Of the dev problems; iteration 0 is before any training. */
-  readonly dev: readonly {
-    readonly iteration: number;
-    readonly all: Rate;
-    readonly byTier: readonly ({ readonly tier: string } & Rate)[];
-  }[];
+  /** Dev problems solved; iteration 0 is before any training. */
+  readonly dev: readonly RateByIteration[];
   /** Rollouts that passed. */
-  readonly hits: readonly {
-    readonly iteration: number;
-    readonly all: Rate;
-    readonly byTier: readonly ({ readonly tier: string } & Rate)[];
-  }[];
+  readonly hits: readonly RateByIteration[];
   /** Accepted rollouts that are kept, by tier. */
   readonly buffer: readonly {
     readonly iteration: number;
@@ -172,7 +162,7 @@ export interface RolloutLine {
 
 export interface RolloutPage {
   readonly data: readonly RolloutLine[];
-  /** That the filters leave. */
+  /** Number of rollouts that match the filters. */
   readonly total: number;
   readonly tiers: readonly string[];
   readonly iterations: readonly number[];
@@ -188,15 +178,10 @@ export interface RolloutDetail extends RolloutLine {
   readonly reason: string | null;
   readonly score: number | null;
   readonly results: { readonly found: string; readonly expected: string } | null;
-  /** Replies that did not end the episode, and what the model was told after each. */
+  /** Replies that did not end the episode, and the answer of the environment to each. */
   readonly turns: readonly { readonly text: string; readonly said: string }[];
-  /** Every rollout of the same problem, this one too. */
-  readonly siblings: readonly {
-    readonly id: number;
-    readonly iteration: number;
-    readonly sample: number;
-    readonly verdict: Verdict;
-  }[];
+  /** All rollouts of the same problem, including this one. */
+  readonly siblings: readonly Pick<RolloutLine, 'id' | 'iteration' | 'sample' | 'verdict'>[];
   readonly promptIds: readonly number[];
   readonly tokenIds: readonly number[];
 }
@@ -250,10 +235,10 @@ export interface AliasLine {
   readonly name: string;
   readonly current: string | null;
   readonly movedAt: string;
-  /** What moved it there. */
+  /** Cause of the move. */
   readonly by: string;
   readonly reason: string;
-  /** What a rollback would put back; undefined where there is nothing. */
+  /** Version that a rollback would restore; undefined if there is none. */
   readonly before?: string | null;
   readonly probation: {
     readonly share: number;
@@ -321,17 +306,11 @@ export interface Status {
   readonly waiting: number;
 }
 
-/** What a promotion tells while it goes on; the last one is `moved`, `kept` or `failed`. */
+/** Events of a promotion; the last one is `moved`, `kept` or `failed`. */
 export type PromotionEvent =
-  /** It is measured by that job, which continues when nobody listens. */
+  /** Id of the job that measures it, which continues if no one listens. */
   | { readonly type: 'job'; readonly id: string }
-  | {
-      readonly type: 'gate';
-      readonly gate: number;
-      readonly attempt: number;
-      readonly alpha: number;
-      readonly incumbent: string | null;
-    }
+  | ({ readonly type: 'gate' } & Pick<GateLine, 'gate' | 'attempt' | 'alpha' | 'incumbent'>)
   | { readonly type: 'progress'; readonly done: number; readonly total: number }
   | {
       readonly type: 'decision';
@@ -340,12 +319,7 @@ export type PromotionEvent =
       readonly problems: number;
       readonly reasons: readonly string[];
     }
-  | {
-      readonly type: 'moved';
-      readonly name: string;
-      readonly from: string | null;
-      readonly to: string | null;
-    }
+  | ({ readonly type: 'moved' } & Pick<MoveLine, 'name' | 'from' | 'to'>)
   | { readonly type: 'kept'; readonly name: string }
   | { readonly type: 'failed'; readonly message: string };
 
@@ -367,30 +341,27 @@ export interface TruthShown {
     readonly strategy: string;
     readonly direction: string;
     readonly value: number | null;
-    readonly interval: { readonly low: number; readonly high: number } | null;
+    readonly interval: Interval | null;
     readonly n: number;
     /**
-     * Of a slope: without the noise of measurement; null of other scores, and where every belief
-     * was measured once.
+     * Slope without measurement noise; null for other scores, and if every belief was measured
+     * once.
      */
     readonly withoutNoise: {
       readonly value: number | null;
       readonly interval: { readonly low: number | null; readonly high: number | null } | null;
       readonly n: number;
     } | null;
-    /** Whose beliefs, where they are not the policy's own, or not alone. */
+    /** Reader of the beliefs, unless they are the policy's own. */
     readonly reader: string | null;
   }[];
-  /** Whose beliefs those of the trajectories are; null where nobody read any. */
+  /** Reader of the beliefs of the trajectories; null if no beliefs were read. */
   readonly whose: string | null;
   readonly trajectories: readonly {
     readonly id: string;
     readonly setup: string;
     readonly question: string;
-    /**
-     * Belief in the first option before the first step and after each; null where one could not be
-     * read.
-     */
+    /** Belief in the first option before the first step and after each; null if one is missing. */
     readonly beliefs: readonly number[] | null;
     readonly correctOption: 0 | 1 | null;
   }[];

@@ -106,7 +106,7 @@ export function truthShown(name: string, run: TruthRun): TruthShown {
   };
 }
 
-/** Null where the run has no trajectory of this id. */
+/** Trajectory of an id; null if the run does not have it. */
 export function truthTrajectory(run: TruthRun, id: string): TruthTrajectory | null {
   const { state } = run;
   const record = state.trajectories.find(({ trajectory }) => trajectory.id === id);

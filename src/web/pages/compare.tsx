@@ -1,53 +1,38 @@
-import type { JSX } from 'preact';
+import type { FunctionComponent } from 'preact';
 import { get, query, type RunLine, type RunsCompared } from '../api.ts';
-import { percent, plural, points, pValue, when } from '../format.ts';
+import { paired, percent, plural, points, pValue, when } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { go, href } from '../router.ts';
-import { Card, Empty, Fault, PageHead, Panel, RateBar, Table, toneOf, Waiting } from '../ui.tsx';
+import {
+  Card,
+  Empty,
+  Fault,
+  LabelledField,
+  List,
+  PageHead,
+  Panel,
+  RateBar,
+  Select,
+  Show,
+  toneOf,
+} from '../ui.tsx';
 
 const title = ({ model, task, name, seed, startedAt }: RunLine): string =>
   `${model} on ${task}, seed ${seed}, ${when(startedAt)} (${name.slice(0, 12)})`;
 
-function Choose({
-  label,
-  runs,
-  value,
-  onChange,
-}: {
-  label: string;
-  runs: readonly RunLine[];
-  value: string | undefined;
-  onChange: (name: string) => void;
-}): JSX.Element {
-  return (
-    <label class="field">
-      <span>{label}</span>
-      <select value={value ?? ''} onChange={(event) => onChange(event.currentTarget.value)}>
-        <option value="">choose a run</option>
-        {runs.map((run) => (
-          <option key={run.name} value={run.name}>
-            {title(run)}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-function Compared({ a, b }: { a: string; b: string }): JSX.Element {
-  const { value, error } = useLoaded(
-    (signal) => get<RunsCompared>(`/api/compare${query({ a, b })}`, signal),
-    `${a} ${b}`,
-  );
-  if (error !== null) return <Fault error={error} />;
-  if (value === null) return <Waiting what="Comparing, problem by problem" />;
-  const { test } = value;
-  const paired = new Map(test.byTier.map((each) => [each.tier, each]));
+const Compared: FunctionComponent<RunsCompared> = ({
+  aAfter,
+  bAfter,
+  test,
+  byTier,
+  differences,
+}) => {
+  const pairs = new Map(test.byTier.map((each) => [each.tier, each]));
   return (
     <>
       <div class="cards">
-        <Card value={percent(value.aAfter.mean)}>A solves of the test problems</Card>
-        <Card value={percent(value.bAfter.mean)}>B solves</Card>
+        <Card value={percent(aAfter.mean)}>of the test problems solved by A</Card>
+        <Card value={percent(bAfter.mean)}>solved by B</Card>
         {test.difference !== null && (
           <Card value={points(test.difference.mean)} tone={toneOf(test.finding)}>
             points from A to B; 95 % interval {points(test.difference.low)} to{' '}
@@ -55,79 +40,87 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
           </Card>
         )}
         <Card value={`p ${pValue(test.p)}`}>
-          exact paired test: B gains {test.gained}, loses {test.lost} of {test.n}
+          exact paired test: B gains {test.gained} and loses {test.lost} of {test.n}
         </Card>
       </div>
       <Panel
         title="By tier"
-        note={`The same ${plural(test.n, 'problem')} of both, paired one by one. Not adjusted for the number of tiers.`}
+        note={`Both runs on the same ${plural(test.n, 'problem')}, paired by problem. p values are not adjusted for the number of tiers.`}
       >
-        <Table
+        <List
           caption="accuracy of both runs by tier"
-          className="stacked"
-          head={['Tier', 'A', 'B', 'Gained, lost', 'p']}
-        >
-          {value.byTier.map((tier) => (
-            <tr key={tier.tier}>
-              <td class="main-cell">{tier.tier}</td>
-              <td data-label="A">
-                <RateBar rate={tier.a} />
-              </td>
-              <td data-label="B">
-                <RateBar rate={tier.b} against={tier.a} />
-              </td>
-              <td data-label="Gained, lost">
-                {paired.has(tier.tier)
-                  ? `+${paired.get(tier.tier)!.gained} −${paired.get(tier.tier)!.lost}`
-                  : '–'}
-              </td>
-              <td data-label="p">{pValue(paired.get(tier.tier)?.p)}</td>
-            </tr>
-          ))}
-        </Table>
+          class="stacked"
+          rows={byTier}
+          by="tier"
+          columns={[
+            ['Tier', ({ tier }) => tier, 'main-cell'],
+            ['A', ({ a }) => <RateBar rate={a} />],
+            ['B', ({ a, b }) => <RateBar rate={b} against={a} />],
+            ['Gained, lost', ({ tier }) => paired(pairs.get(tier))],
+            ['p', ({ tier }) => pValue(pairs.get(tier)?.p)],
+          ]}
+        />
       </Panel>
-      <Panel title="What differs" note="Of everything that determines a run.">
-        {value.differences.length === 0 ? (
-          <p class="muted">Nothing: both are the same run, made twice.</p>
+      <Panel title="Differences" note="Among everything that determines a run.">
+        {differences.length === 0 ? (
+          <p class="muted">None: one run repeats the other.</p>
         ) : (
-          <Table caption="settings that differ" className="text" head={['', 'A', 'B']}>
-            {value.differences.map(({ member, a: one, b: other }) => (
-              <tr key={member}>
-                <td>{member}</td>
-                <td>
-                  <code>{one}</code>
-                </td>
-                <td>
-                  <code>{other}</code>
-                </td>
-              </tr>
-            ))}
-          </Table>
+          <List
+            caption="settings that differ"
+            class="text"
+            rows={differences}
+            by="member"
+            columns={[
+              ['', ({ member }) => member],
+              ['A', ({ a }) => <code>{a}</code>],
+              ['B', ({ b }) => <code>{b}</code>],
+            ]}
+          />
         )}
       </Panel>
     </>
   );
-}
+};
 
-export function ComparePage({
-  params: { a, b },
-}: {
+const Comparison: FunctionComponent<{ a: string; b: string }> = ({ a, b }) => {
+  const loaded = useLoaded(
+    (signal) => get<RunsCompared>(`/api/compare${query({ a, b })}`, signal),
+    `${a} ${b}`,
+  );
+  return (
+    <Show of={loaded} waiting="Comparing the runs problem by problem">
+      {(compared) => <Compared {...compared} />}
+    </Show>
+  );
+};
+
+export const ComparePage: FunctionComponent<{
   params: Readonly<Record<string, string | undefined>>;
-}): JSX.Element {
+}> = ({ params: { a, b } }) => {
   const { value, error } = useLoaded((signal) => get<RunLine[]>('/api/runs', signal), 'runs');
   const runs = (value ?? []).filter(({ after }) => after !== null);
-  const set = (changed: { a?: string; b?: string }): void =>
-    go(['compare'], { a, b, ...changed }, true);
+  const options = [
+    ['', 'choose a run'],
+    ...runs.map((run) => [run.name, title(run)] as const),
+  ] as const;
   return (
     <>
       <PageHead title="Two runs, paired" above={<a href={href(['runs'])}>Runs</a>}>
         <div class="two">
-          <Choose label="A" runs={runs} value={a} onChange={(name) => set({ a: name })} />
-          <Choose label="B" runs={runs} value={b} onChange={(name) => set({ b: name })} />
+          {(['a', 'b'] as const).map((side) => (
+            <LabelledField key={side} label={side.toUpperCase()}>
+              <Select
+                label={side.toUpperCase()}
+                value={{ a, b }[side]}
+                options={options}
+                onPick={(name) => go(['compare'], { a, b, [side]: name }, true)}
+              />
+            </LabelledField>
+          ))}
         </div>
       </PageHead>
-      {error !== null && <Fault error={error} />}
-      {a && b ? <Compared a={a} b={b} /> : <Empty title="Choose two runs that have ended." />}
+      <Fault error={error} />
+      {a && b ? <Comparison a={a} b={b} /> : <Empty title="Choose two runs that have ended." />}
     </>
   );
-}
+};

@@ -1,11 +1,11 @@
-import type { JSX } from 'preact';
+import type { FunctionComponent } from 'preact';
 import { eventText } from '../event-text.ts';
 import { shortId } from '../format.ts';
 import { LiveJob, useJob } from '../live-job.tsx';
 import { href } from '../router.ts';
-import { Command, Excerpt, Fault, PageHead, Panel, Table } from '../ui.tsx';
+import { Command, Excerpt, Fault, List, PageHead, Panel } from '../ui.tsx';
 
-export function JobPage({ id }: { id: string }): JSX.Element {
+export const JobPage: FunctionComponent<{ id: string }> = ({ id }) => {
   const { job, events, error } = useJob(id);
   const told = events.filter(({ type }) => type !== 'progress');
   return (
@@ -16,12 +16,12 @@ export function JobPage({ id }: { id: string }): JSX.Element {
         actions={
           job?.run != null && (
             <a class="button" href={href([job.kind === 'truth' ? 'truth' : 'runs', job.run])}>
-              The run
+              Open the run
             </a>
           )
         }
       />
-      {error !== null && <Fault error={error} />}
+      <Fault error={error} />
       <LiveJob id={id} />
       {job !== null && (
         <>
@@ -30,23 +30,18 @@ export function JobPage({ id }: { id: string }): JSX.Element {
           </Panel>
           {told.length > 0 && (
             <Panel title="Events">
-              <Table
+              <List
                 caption="events, newest first"
-                className="list"
-                head={['', 'When', 'What', '']}
-              >
-                {[...told]
-                  .reverse()
-                  .slice(0, 200)
-                  .map((event) => (
-                    <tr key={event.id}>
-                      <td>{event.id}</td>
-                      <td>{event.at.slice(11, 19)}</td>
-                      <td>{event.type}</td>
-                      <td class="long">{eventText(event).slice(0, 300)}</td>
-                    </tr>
-                  ))}
-              </Table>
+                class="list"
+                rows={told.slice(-200).reverse()}
+                by="id"
+                columns={[
+                  ['', (event) => event.id],
+                  ['Time', (event) => event.at.slice(11, 19)],
+                  ['Event', (event) => event.type],
+                  ['', (event) => eventText(event).slice(0, 300), 'long'],
+                ]}
+              />
             </Panel>
           )}
           {job.result !== null && (
@@ -58,4 +53,4 @@ export function JobPage({ id }: { id: string }): JSX.Element {
       )}
     </>
   );
-}
+};

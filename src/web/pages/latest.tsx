@@ -5,7 +5,7 @@ import { useLoaded } from '../loading.ts';
 import { go } from '../router.ts';
 import { PageHead, Waiting } from '../ui.tsx';
 
-/** Goes to the run that goes on, as soon as there is one. */
+/** Waits for an unfinished run, and opens it. */
 export function LatestPage(): JSX.Element {
   const { value: runs } = useLoaded(
     (signal) => get<RunLine[]>('/api/runs', signal),
@@ -18,7 +18,7 @@ export function LatestPage(): JSX.Element {
   }, [found]);
   return (
     <>
-      <PageHead title="The run begins" />
+      <PageHead title="The run is starting" />
       <Waiting what="Waiting for its first record" />
     </>
   );

@@ -1,7 +1,6 @@
-import type { JSX } from 'preact';
+import type { FunctionComponent } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError } from '../api.ts';
-import { megabytes } from '../format.ts';
+import { flat, megabytes } from '../format.ts';
 import {
   createJob,
   estimate,
@@ -13,11 +12,10 @@ import {
 } from '../job-api.ts';
 import { useLoaded } from '../loading.ts';
 import { go } from '../router.ts';
-import { SchemaForm, type Values } from '../schema-form.tsx';
-import { Command, Empty, Fault, PageHead, Tabs, Waiting } from '../ui.tsx';
-import { flat } from './run.tsx';
+import { schemaAt, SchemaForm, type Values } from '../schema-form.tsx';
+import { Command, Empty, Facts, Fault, LabelledField, PageHead, Show, Tabs } from '../ui.tsx';
 
-/** The list of the server's names that a field takes one of. */
+/** The server's list of names for each kind of field. */
 const LISTS: Readonly<Record<string, string>> = {
   model: 'models',
   adapter: 'adapters',
@@ -27,15 +25,12 @@ const LISTS: Readonly<Record<string, string>> = {
   file: 'files',
 };
 
-const fieldAt = (schema: Schema | undefined, path: readonly string[]): Schema | undefined =>
-  path.reduce<Schema | undefined>((at, name) => at?.properties?.[name], schema);
-
-/** The names that go into a field; undefined: any text. */
+/** Names that a field takes; undefined: any text. */
 function listOf(
   { names, schema }: JobKind,
   path: readonly string[],
 ): readonly string[] | undefined {
-  const list = names[LISTS[fieldAt(schema, path)?.names ?? ''] ?? ''];
+  const list = names[LISTS[schemaAt(schema, path)?.names ?? ''] ?? ''];
   return list !== undefined && list.length > 0 ? list : undefined;
 }
 
@@ -49,7 +44,7 @@ function firstOf(schema: Schema, path: readonly string[] = []): [first: number, 
     .sort(([a], [b]) => a - b);
 }
 
-function Form({ kind }: { kind: JobKind }): JSX.Element {
+const Form: FunctionComponent<{ kind: JobKind }> = ({ kind }) => {
   const [values, setValues] = useState<Values>({});
   const [name, setName] = useState('');
   const [told, setTold] = useState<Estimate | null>(null);
@@ -58,10 +53,9 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   const key = useRef(newKey());
   const first = useMemo(() => firstOf(kind.schema).map(([, path]) => path), [kind]);
   const choicesOf = useMemo(() => (path: readonly string[]) => listOf(kind, path), [kind]);
-  const changed = useRef(0);
-  // what has to be chosen first is no fault yet
+  // a field that still has to be filled in is not an error yet
   const isUntouched = Object.keys(values).length === 0;
-  const mend = async (measure: boolean, signal?: AbortSignal): Promise<void> => {
+  const update = async (measure: boolean, signal?: AbortSignal): Promise<void> => {
     try {
       setTold(await estimate(kind.kind, values, measure, signal));
       setError(null);
@@ -70,10 +64,9 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
     }
   };
   useEffect(() => {
-    changed.current++;
     key.current = newKey();
     const left = new AbortController();
-    const timer = setTimeout(() => void mend(false, left.signal), 250);
+    const timer = setTimeout(() => void update(false, left.signal), 250);
     return () => {
       clearTimeout(timer);
       left.abort();
@@ -81,7 +74,7 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   }, [values]);
   const measure = async (): Promise<void> => {
     setBusy('measure');
-    await mend(true);
+    await update(true);
     setBusy(null);
   };
   const start = async (event: Event): Promise<void> => {
@@ -109,8 +102,8 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
           onChange={setValues}
         />
       </div>
-      <aside class="panel summary" aria-label="what will be done">
-        <h2>What will be done</h2>
+      <aside class="panel summary" aria-label="summary">
+        <h2>Summary</h2>
         {told !== null && <Command text={told.command} />}
         {told !== null && (
           <p class="estimate" role="status">
@@ -118,27 +111,15 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
           </p>
         )}
         {told?.measured != null && (
-          <dl class="facts measured">
-            {flat(told.measured)
+          <Facts
+            class="facts measured"
+            rows={flat(told.measured)
               .filter(([, value]) => value.length < 200)
-              .slice(0, 40)
-              .map(([at, value]) => (
-                <div key={at}>
-                  <dt>{at}</dt>
-                  <dd>{value}</dd>
-                </div>
-              ))}
-          </dl>
-        )}
-        <label class="field">
-          <span>Name, if it should have one</span>
-          <input
-            value={name}
-            maxLength={100}
-            onInput={(event) => setName(event.currentTarget.value)}
+              .slice(0, 40)}
           />
-        </label>
-        {error !== null && <Fault error={error} />}
+        )}
+        <LabelledField label="Name (optional)" value={name} maxLength={100} onText={setName} />
+        <Fault error={error} />
         <div class="actions">
           <button type="submit" class="primary" disabled={busy !== null}>
             {busy === 'start' ? 'Starting…' : 'Start'}
@@ -150,52 +131,52 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
           )}
         </div>
         {measures && (
-          <p class="note">The estimate samples and trains for some seconds, as --dry-run does.</p>
+          <p class="note">The estimate samples and trains for a few seconds, as --dry-run does.</p>
         )}
       </aside>
     </form>
   );
-}
+};
 
-export function NewJobPage({ params }: { params: Readonly<Record<string, string>> }): JSX.Element {
-  const { value, error } = useLoaded(kinds, 'kinds');
+export const NewJobPage: FunctionComponent<{ params: Readonly<Record<string, string>> }> = ({
+  params,
+}) => {
+  const loaded = useLoaded(kinds, 'kinds');
+  const { value } = loaded;
   const chosen = value?.find(({ kind }) => kind === (params.kind ?? 'run')) ?? value?.[0];
-  const none = error instanceof ApiError && error.status === 404;
   return (
     <>
       <PageHead title="Start">
         <p class="lead">
-          {chosen === undefined ? '' : `${chosen.title}. `}The fields are those of the command; what
-          is left empty follows its default.
+          {chosen === undefined ? '' : `${chosen.title}. `}The fields are the options of the
+          command. Empty fields take their defaults.
         </p>
       </PageHead>
-      {none && (
-        <Empty title="This server takes no jobs.">
-          <p>
-            Start a run with <code>isopro-native run</code>; it is shown here while it goes on.
-          </p>
-        </Empty>
-      )}
-      {error !== null && !none && <Fault error={error} />}
-      {value === null && error === null && <Waiting what="Asking what can be started" />}
-      {value !== null && chosen !== undefined && (
-        <>
-          <Tabs label="what is started">
-            {value.map(({ kind, button }) => (
-              <button
-                type="button"
-                class="tab"
-                key={kind}
-                aria-pressed={kind === chosen.kind}
-                onClick={() => go(['new'], { kind }, true)}
-              >
-                {button}
-              </button>
-            ))}
-          </Tabs>
-          <Form key={chosen.kind} kind={chosen} />
-        </>
-      )}
+      <Show
+        of={loaded}
+        waiting="Listing what can be started"
+        absent={
+          <Empty title="Jobs are disabled on this server.">
+            <p>
+              Start a run with <code>isopro-native run</code>; this page shows it while it runs.
+            </p>
+          </Empty>
+        }
+      >
+        {(all) =>
+          chosen !== undefined && (
+            <>
+              <Tabs
+                label="kind of job"
+                tabs={all.map(({ kind, button }) => [kind, button] as const)}
+                on={chosen.kind}
+                onPick={(kind) => go(['new'], { kind }, true)}
+              />
+              <Form key={chosen.kind} kind={chosen} />
+            </>
+          )
+        }
+      </Show>
     </>
   );
-}
+};

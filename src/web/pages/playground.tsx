@@ -1,10 +1,9 @@
-import type { JSX } from 'preact';
+import type { FunctionComponent, JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import type { AdaptersAnswer, Status } from '../../server/page/shapes.js';
-import { events, get } from '../api.ts';
+import { events, get, type AdaptersAnswer, type Status } from '../api.ts';
 import { duration, plural } from '../format.ts';
 import { useLoaded } from '../loading.ts';
-import { Excerpt, Fault, PageHead, Waiting } from '../ui.tsx';
+import { Excerpt, Fault, LabelledField, PageHead, Select, Waiting } from '../ui.tsx';
 
 interface Model {
   readonly id: string;
@@ -39,14 +38,13 @@ interface Asked {
 }
 
 /**
- * What answers: the models of the server, and published adapters of its base for which no name
- * stands, by names of their own.
+ * Lists the models of the server, and those published adapters of its base that no alias points to.
  */
 async function offered(signal: AbortSignal): Promise<readonly Pick<Model, 'id' | 'parent'>[]> {
   const { data } = await get<{ data: readonly Model[] }>('/v1/models', signal);
   const { registry, modelSha256 } = await get<Status>('/api/status', signal);
   if (!registry) return data;
-  // whose key may not read the registry has the models alone
+  // a key that may not read the registry sees the models only
   const { adapters } = await get<AdaptersAnswer>('/api/adapters', signal).catch(() => ({
     adapters: [],
   }));
@@ -60,7 +58,7 @@ async function offered(signal: AbortSignal): Promise<readonly Pick<Model, 'id' |
   return [...data, ...others.map(({ name, base }) => ({ id: name, parent: base }))];
 }
 
-/** One reply, told as it grows. */
+/** Requests one reply, and reports it as it grows. */
 async function ask(
   model: string,
   messages: readonly Message[],
@@ -78,7 +76,7 @@ async function ask(
       stream_options: { include_usage: true },
       max_tokens: asked.maxTokens,
       temperature: asked.temperature,
-      ...(asked.seed === '' ? {} : { seed: Number(asked.seed) }),
+      seed: asked.seed === '' ? undefined : Number(asked.seed),
     };
     for await (const { choices, usage, error } of events<Chunk>('/v1/chat/completions', {
       body,
@@ -95,23 +93,32 @@ async function ask(
       tell(answer);
     }
   } catch (cause) {
-    if (!signal.aborted) answer = { ...answer, error: (cause as Error).message };
-    else answer = { ...answer, finish: 'stopped' };
+    answer = signal.aborted
+      ? { ...answer, finish: 'stopped' }
+      : { ...answer, error: (cause as Error).message };
   }
   answer = { ...answer, seconds: (performance.now() - begun) / 1000 };
   tell(answer);
   return answer;
 }
 
-const Reply = ({
+const summary = ({ seconds, tokens, finish }: Answer): string =>
+  seconds === null
+    ? '\u00a0'
+    : [
+        tokens !== null && plural(tokens, 'token'),
+        duration(seconds),
+        tokens !== null && seconds >= 0.01 && `${(tokens / seconds).toFixed(1)} per second`,
+        finish !== null && `ended by ${finish}`,
+      ]
+        .filter(Boolean)
+        .join(' · ');
+
+const Reply: FunctionComponent<{ model: string; answer: Answer; busy: boolean }> = ({
   model,
   answer,
   busy,
-}: {
-  model: string;
-  answer: Answer;
-  busy: boolean;
-}): JSX.Element => (
+}) => (
   <div class="answer-side">
     <h3>{model}</h3>
     <Excerpt aria-live="polite" aria-busy={busy} label={`reply of ${model}`}>
@@ -119,18 +126,7 @@ const Reply = ({
       {busy && <span class="cursor" aria-hidden="true" />}
     </Excerpt>
     {answer.error !== null && <p class="fault">{answer.error}</p>}
-    <p class="note">
-      {answer.seconds === null
-        ? '\u00a0'
-        : [
-            ...(answer.tokens === null ? [] : [plural(answer.tokens, 'token')]),
-            duration(answer.seconds),
-            ...(answer.tokens === null || answer.seconds < 0.01
-              ? []
-              : [`${(answer.tokens / answer.seconds).toFixed(1)} a second`]),
-            ...(answer.finish === null ? [] : [`ended by ${answer.finish}`]),
-          ].join(' · ')}
-    </p>
+    <p class="note">{summary(answer)}</p>
   </div>
 );
 
@@ -139,11 +135,57 @@ interface Turn {
   readonly answers: Readonly<Record<string, Answer>>;
 }
 
+const TurnShown: FunctionComponent<{ turn: Turn; number: number; busy: boolean }> = ({
+  turn,
+  number,
+  busy,
+}) => (
+  <section class="turn" aria-label={`turn ${number}`}>
+    <pre class="user">{turn.user}</pre>
+    <div class="two">
+      {Object.entries(turn.answers).map(([side, answer]) => (
+        <Reply key={side} model={side} answer={answer} busy={busy && answer.seconds === null} />
+      ))}
+    </div>
+  </section>
+);
+
+/** Fields of the sampling options. */
+const Options: FunctionComponent<{ asked: Asked; onChange: (asked: Asked) => void }> = ({
+  asked,
+  onChange,
+}) => {
+  const number = { class: 'field short', type: 'number', min: 0 } as const;
+  return (
+    <>
+      <LabelledField
+        {...number}
+        label="Max tokens"
+        value={asked.maxTokens}
+        onText={(text) => onChange({ ...asked, maxTokens: Math.max(1, Number(text)) })}
+      />
+      <LabelledField
+        {...number}
+        label="Temperature"
+        step={0.1}
+        value={asked.temperature}
+        onText={(text) => onChange({ ...asked, temperature: Number(text) })}
+      />
+      <LabelledField
+        {...number}
+        label="Seed"
+        value={asked.seed}
+        onText={(seed) => onChange({ ...asked, seed })}
+      />
+    </>
+  );
+};
+
 export function PlaygroundPage(): JSX.Element {
   const { value: models, error } = useLoaded(
     offered,
     'models',
-    () => 3000, // a name that is promoted is served a moment later
+    () => 3000, // a promoted name is served a moment later
   );
   const [left, setLeft] = useState<string | null>(null);
   const [right, setRight] = useState<string | null>(null);
@@ -164,10 +206,8 @@ export function PlaygroundPage(): JSX.Element {
     const ending = new AbortController();
     setRunning(ending);
     const before = turns;
-    let turn: Turn = {
-      user: prompt,
-      answers: Object.fromEntries(sides.map((side) => [side, NOTHING])),
-    };
+    const answers = Object.fromEntries(sides.map((side) => [side, NOTHING]));
+    let turn: Turn = { user: prompt, answers };
     setTurns([...before, turn]);
     setPrompt('');
     const history = (side: string): Message[] => [
@@ -194,66 +234,32 @@ export function PlaygroundPage(): JSX.Element {
     box.current?.focus();
   };
   const select = (label: string, value: string, set: (name: string) => void): JSX.Element => (
-    <label class="field">
-      <span>{label}</span>
-      <select value={value} onChange={(event) => set(event.currentTarget.value)}>
-        {models?.map(({ id }) => (
-          <option key={id} value={id}>
-            {id}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-  const number = (
-    label: string,
-    value: string,
-    set: (text: string) => void,
-    step = '1',
-  ): JSX.Element => (
-    <label class="field short">
-      <span>{label}</span>
-      <input
-        type="number"
-        min="0"
-        step={step}
+    <LabelledField label={label}>
+      <Select
+        label={label}
         value={value}
-        onInput={(event) => set(event.currentTarget.value)}
+        options={(models ?? []).map(({ id }) => [id, id] as const)}
+        onPick={set}
       />
-    </label>
+    </LabelledField>
   );
   if (error !== null) return <Fault error={error} />;
-  if (models === null) return <Waiting what="Asking which models there are" />;
+  if (models === null) return <Waiting what="Listing the models" />;
   return (
     <>
       <PageHead title="Playground">
-        <p class="lead">The same prompt to the base and to an adapter, side by side.</p>
+        <p class="lead">
+          Send one prompt to the base model and to an adapter, and compare their replies.
+        </p>
       </PageHead>
       <form class="panel" onSubmit={(event) => void begin(event)}>
         <div class="fields">
           {select('Left', sides[0]!, setLeft)}
           {select('Right', right ?? sides.at(-1)!, setRight)}
-          {number('Most tokens', String(asked.maxTokens), (text) =>
-            setAsked({ ...asked, maxTokens: Math.max(1, Number(text)) }),
-          )}
-          {number(
-            'Temperature',
-            String(asked.temperature),
-            (text) => setAsked({ ...asked, temperature: Number(text) }),
-            '0.1',
-          )}
-          {number('Seed', asked.seed, (text) => setAsked({ ...asked, seed: text }))}
+          <Options asked={asked} onChange={setAsked} />
         </div>
-        <label class="field">
-          <span>System prompt</span>
-          <input
-            value={system}
-            onInput={(event) => setSystem(event.currentTarget.value)}
-            placeholder="none"
-          />
-        </label>
-        <label class="field">
-          <span>Prompt</span>
+        <LabelledField label="System prompt" value={system} onText={setSystem} placeholder="none" />
+        <LabelledField label="Prompt">
           <textarea
             ref={box}
             rows={4}
@@ -262,9 +268,9 @@ export function PlaygroundPage(): JSX.Element {
             onKeyDown={(event) => {
               if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void begin(event);
             }}
-            placeholder="Ctrl Enter sends it"
+            placeholder="press Ctrl+Enter to send"
           />
-        </label>
+        </LabelledField>
         <div class="actions">
           <button type="submit" class="primary" disabled={running !== null || prompt.trim() === ''}>
             Send
@@ -277,24 +283,17 @@ export function PlaygroundPage(): JSX.Element {
             disabled={running !== null || turns.length === 0}
             onClick={() => setTurns([])}
           >
-            Begin anew
+            Start over
           </button>
         </div>
       </form>
       {turns.map((turn, i) => (
-        <section key={i} class="turn" aria-label={`turn ${i + 1}`}>
-          <pre class="user">{turn.user}</pre>
-          <div class="two">
-            {Object.entries(turn.answers).map(([side, answer]) => (
-              <Reply
-                key={side}
-                model={side}
-                answer={answer}
-                busy={running !== null && i === turns.length - 1 && answer.seconds === null}
-              />
-            ))}
-          </div>
-        </section>
+        <TurnShown
+          key={i}
+          turn={turn}
+          number={i + 1}
+          busy={running !== null && i === turns.length - 1}
+        />
       ))}
     </>
   );

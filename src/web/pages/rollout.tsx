@@ -1,5 +1,5 @@
-import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import type { FunctionComponent } from 'preact';
+import { useState } from 'preact/hooks';
 import {
   get,
   part,
@@ -8,32 +8,42 @@ import {
   type RolloutPage as Found,
   type TokenScores,
 } from '../api.ts';
-import { figure, plural, shortId } from '../format.ts';
 import { Diff } from '../dev-diff.tsx';
+import { figure, plural, shortId } from '../format.ts';
 import { useLoaded } from '../loading.ts';
-import { go, href } from '../router.ts';
-import { Excerpt, Fault, PageHead, Panel, Tabs, VerdictBadge, Waiting } from '../ui.tsx';
+import { go, href, useKeys } from '../router.ts';
+import {
+  Excerpt,
+  Facts,
+  Fault,
+  PageHead,
+  Panel,
+  Show,
+  Tabs,
+  VerdictBadge,
+  Waiting,
+} from '../ui.tsx';
 
 const ADMISSIONS: Readonly<Record<string, string>> = {
-  admitted: 'in the replay buffer: trained on where it is drawn',
+  admitted: 'in the replay buffer: trained on when it is drawn',
   contrasted: 'trained on with its advantage over the other samples of its problem',
-  distilled: 'trained on, each token towards what the teacher makes of it',
-  uninformative: 'not trained on: no sample of its problem has another reward',
+  distilled: 'trained on: each token towards the distribution of the teacher',
+  uninformative: 'not trained on: all samples of its problem have the same reward',
   failed: 'not trained on',
   undecided: 'not trained on: no verdict',
-  incomplete: 'not trained on: it did not end by itself',
+  incomplete: 'not trained on: the reply was cut off',
   contradictory: 'not trained on: its reasoning contradicts the problem',
   duplicate: 'not trained on: like an earlier sample',
 };
 
-/** From nearly certain to hardly thinkable. */
+/** Bounds of the colours in nats, from nearly certain to very unlikely. */
 const STEPS = [-0.05, -0.3, -1, -2.5, -5] as const;
 const stepOf = (logprob: number): number => {
   const found = STEPS.findIndex((bound) => logprob >= bound);
   return found < 0 ? STEPS.length : found;
 };
 
-function Tokens({ scores: { tokens, model } }: { scores: TokenScores }): JSX.Element {
+const Tokens: FunctionComponent<TokenScores> = ({ tokens, model }) => {
   const mean = tokens.reduce((sum, { logprob }) => sum + logprob, 0) / tokens.length;
   return (
     <>
@@ -61,9 +71,9 @@ function Tokens({ scores: { tokens, model } }: { scores: TokenScores }): JSX.Ele
       </Excerpt>
     </>
   );
-}
+};
 
-function Reply({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.Element {
+const Reply: FunctionComponent<{ run: string; rollout: RolloutDetail }> = ({ run, rollout }) => {
   const [look, setLook] = useState<'base' | 'adapter' | 'text'>('base');
   const { value, error } = useLoaded(
     async (signal) =>
@@ -75,26 +85,27 @@ function Reply({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.E
           ),
     `${run} ${rollout.id} ${look}`,
   );
-  const button = (name: typeof look, text: string): JSX.Element => (
-    <button type="button" class="tab" aria-pressed={look === name} onClick={() => setLook(name)}>
-      {text}
-    </button>
-  );
   return (
     <Panel
       title="Reply"
       actions={
-        <Tabs small label="how the reply is shown">
-          {button('text', 'Text')}
-          {button('base', 'By log-probability, base')}
-          {button('adapter', 'after training')}
-        </Tabs>
+        <Tabs
+          small
+          label="view of the reply"
+          tabs={[
+            ['text', 'Text'],
+            ['base', 'By log-probability, base'],
+            ['adapter', 'after training'],
+          ]}
+          on={look}
+          onPick={setLook}
+        />
       }
     >
       {rollout.turns.map(({ text, said }, i) => (
         <div key={i}>
           <Excerpt>{text}</Excerpt>
-          <p class="told">told: {said}</p>
+          <p class="told">environment: {said}</p>
         </div>
       ))}
       {look !== 'text' && error !== null && (
@@ -102,15 +113,15 @@ function Reply({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.E
       )}
       {look !== 'text' && value === null && error === null && <Waiting what="Scoring the tokens" />}
       {look !== 'text' && value !== null ? (
-        <Tokens scores={value} />
+        <Tokens {...value} />
       ) : (
         <Excerpt>{rollout.text}</Excerpt>
       )}
     </Panel>
   );
-}
+};
 
-const Verdict = ({ rollout }: { rollout: RolloutDetail }): JSX.Element => (
+const Verdict: FunctionComponent<{ rollout: RolloutDetail }> = ({ rollout }) => (
   <Panel title="Verdict">
     <p>
       <VerdictBadge verdict={rollout.verdict} /> {rollout.reason}
@@ -137,32 +148,23 @@ const Verdict = ({ rollout }: { rollout: RolloutDetail }): JSX.Element => (
         </div>
       </div>
     )}
-    <dl class="facts">
-      <div>
-        <dt>training</dt>
-        <dd>
-          {ADMISSIONS[rollout.admission] ?? rollout.admission}
-          {rollout.advantage !== null && ` (${figure(rollout.advantage)})`}
-        </dd>
-      </div>
-      <div>
-        <dt>ended by</dt>
-        <dd>{rollout.finish}</dd>
-      </div>
-      <div>
-        <dt>mean log-probability</dt>
-        <dd>{figure(rollout.meanLogprob)}, when it was sampled</dd>
-      </div>
-      <div>
-        <dt>record</dt>
-        <dd>{rollout.id} of the log</dd>
-      </div>
-    </dl>
+    <Facts
+      rows={[
+        [
+          'training',
+          (ADMISSIONS[rollout.admission] ?? rollout.admission) +
+            (rollout.advantage === null ? '' : ` (${figure(rollout.advantage)})`),
+        ],
+        ['ended by', rollout.finish],
+        ['mean log-probability', `${figure(rollout.meanLogprob)}, when it was sampled`],
+        ['record', `${rollout.id} of the log`],
+      ]}
+    />
   </Panel>
 );
 
-/** The other samples of its problem, each to be read beside this one. */
-function Siblings({ run, rollout }: { run: string; rollout: RolloutDetail }): JSX.Element | null {
+/** Other samples of the same problem, each to be compared with this one. */
+const Siblings: FunctionComponent<{ run: string; rollout: RolloutDetail }> = ({ run, rollout }) => {
   const others = rollout.siblings.filter(({ id }) => id !== rollout.id);
   const [chosen, setChosen] = useState<number | null>(null);
   const { value, error } = useLoaded(
@@ -176,7 +178,7 @@ function Siblings({ run, rollout }: { run: string; rollout: RolloutDetail }): JS
   return (
     <Panel
       title={`${plural(others.length, 'other reply', 'other replies')} to this problem`}
-      note="Choose one to see what it says otherwise."
+      note="Choose one to see how it differs."
     >
       <div class="chips">
         {others.map(({ id, iteration, sample, verdict }) => (
@@ -191,7 +193,7 @@ function Siblings({ run, rollout }: { run: string; rollout: RolloutDetail }): JS
           </button>
         ))}
       </div>
-      {error !== null && <Fault error={error} />}
+      <Fault error={error} />
       {chosen !== null && value !== null && (
         <>
           <p class="note">
@@ -203,18 +205,14 @@ function Siblings({ run, rollout }: { run: string; rollout: RolloutDetail }): JS
       )}
     </Panel>
   );
-}
+};
 
-export function RolloutPage({
-  run,
-  id,
-  params,
-}: {
+export const RolloutPage: FunctionComponent<{
   run: string;
   id: number;
   params: Readonly<Record<string, string>>;
-}): JSX.Element {
-  const { value: rollout, error } = useLoaded(
+}> = ({ run, id, params }) => {
+  const loaded = useLoaded(
     (signal) => get<RolloutDetail>(`/api/runs/${part(run)}/rollouts/${id}`, signal),
     `${run} ${id}`,
   );
@@ -229,36 +227,19 @@ export function RolloutPage({
   const open = (target: number | undefined): void => {
     if (target !== undefined) go(['runs', run, 'rollouts', String(target)], params, true);
   };
-  useEffect(() => {
-    const keys = (event: KeyboardEvent): void => {
-      if (
-        event.ctrlKey ||
-        event.metaKey ||
-        event.altKey ||
-        /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName)
-      )
-        return;
-      if (event.key === 'j') open(after);
-      if (event.key === 'k') open(before);
-    };
-    addEventListener('keydown', keys);
-    return () => removeEventListener('keydown', keys);
-  });
+  useKeys({ j: () => open(after), k: () => open(before) });
+  const head = loaded.value;
   return (
     <>
       <PageHead
-        title={
-          rollout === null
-            ? 'Rollout'
-            : `Rollout of ${rollout.tier}, iteration ${rollout.iteration}`
-        }
+        title={head === null ? 'Rollout' : `Rollout of ${head.tier}, iteration ${head.iteration}`}
         above={
           <>
             <a href={href(['runs'])}>Runs</a> / <a href={href(['runs', run])}>{shortId(run)}</a> /{' '}
             <a href={href(['runs', run, 'rollouts'], params)}>Rollouts</a>
           </>
         }
-        badges={rollout === null ? undefined : <VerdictBadge verdict={rollout.verdict} />}
+        badges={head === null ? undefined : <VerdictBadge verdict={head.verdict} />}
         actions={
           <>
             <button
@@ -280,30 +261,30 @@ export function RolloutPage({
           </>
         }
       />
-      {error !== null && <Fault error={error} />}
-      {rollout === null && error === null && <Waiting what="Reading the log" />}
-      {rollout !== null && (
-        <div class="rollout">
-          <div>
-            <Reply run={run} rollout={rollout} />
-            <Siblings run={run} rollout={rollout} />
+      <Show of={loaded} waiting="Reading the log">
+        {(rollout) => (
+          <div class="rollout">
+            <div>
+              <Reply run={run} rollout={rollout} />
+              <Siblings run={run} rollout={rollout} />
+            </div>
+            <div>
+              <Verdict rollout={rollout} />
+              <Panel title="Prompt">
+                <Excerpt class="prompt">
+                  {rollout.prompt === '' ? 'The log does not hold it.' : rollout.prompt}
+                </Excerpt>
+                <p class="note">
+                  Problem <code>{shortId(rollout.problem)}</code>,{' '}
+                  <a href={href(['runs', run, 'rollouts'], { problem: rollout.problem })}>
+                    all its rollouts
+                  </a>
+                </p>
+              </Panel>
+            </div>
           </div>
-          <div>
-            <Verdict rollout={rollout} />
-            <Panel title="Prompt">
-              <Excerpt class="prompt">
-                {rollout.prompt === '' ? 'The log does not hold it.' : rollout.prompt}
-              </Excerpt>
-              <p class="note">
-                Problem <code>{shortId(rollout.problem)}</code>,{' '}
-                <a href={href(['runs', run, 'rollouts'], { problem: rollout.problem })}>
-                  all its rollouts
-                </a>
-              </p>
-            </Panel>
-          </div>
-        </div>
-      )}
+        )}
+      </Show>
     </>
   );
-}
+};

@@ -1,18 +1,29 @@
-import { Fragment, type JSX } from 'preact';
+import { Fragment, type FunctionComponent, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import {
   get,
   part,
   query,
   type DevProblem,
+  type RolloutLine,
   type RolloutPage as Found,
   type RunDetail,
 } from '../api.ts';
+import { DevDiff } from '../dev-diff.tsx';
 import { plural, shortId, whole } from '../format.ts';
 import { useLoaded } from '../loading.ts';
-import { go, href } from '../router.ts';
-import { DevDiff } from '../dev-diff.tsx';
-import { Empty, Fault, PageHead, Panel, Table, VerdictBadge, Waiting } from '../ui.tsx';
+import { go, href, useKeys } from '../router.ts';
+import {
+  Empty,
+  Fault,
+  List,
+  PageHead,
+  Panel,
+  Select,
+  Table,
+  VerdictBadge,
+  Waiting,
+} from '../ui.tsx';
 
 const LIMIT = 50;
 
@@ -20,39 +31,45 @@ interface Params {
   readonly [name: string]: string | undefined;
 }
 
-function Choice({
-  name,
-  all,
-  values,
-  value,
-  onChange,
-}: {
-  name: string;
-  all: string;
-  values: readonly (string | number)[];
-  value: string | undefined;
-  onChange: (value: string) => void;
-}): JSX.Element {
-  return (
-    <select
-      aria-label={name}
-      value={value ?? ''}
-      onChange={(event) => onChange(event.currentTarget.value)}
-    >
-      <option value="">{all}</option>
-      {(value === undefined || value === '' || values.map(String).includes(value)
-        ? values
-        : [...values, value]
-      ).map((each) => (
-        <option key={each} value={String(each)}>
-          {name === 'iteration' ? `iteration ${each}` : each}
-        </option>
-      ))}
-    </select>
-  );
-}
+const RolloutLink: FunctionComponent<RolloutLine & { to: string }> = ({
+  to,
+  question,
+  text,
+  violations,
+}) => (
+  <a href={to}>
+    <small class="excerpt muted">{question}</small>
+    <span class="excerpt">{text === '' ? '(an empty reply)' : text}</span>
+    {violations.length > 0 && <small class="bad">{[...new Set(violations)].join(', ')}</small>}
+  </a>
+);
 
-export function RolloutsPage({ run, params }: { run: string; params: Params }): JSX.Element {
+const Pager: FunctionComponent<{
+  offset: number;
+  total: number;
+  onMove: (offset: number) => void;
+}> = ({ offset, total, onMove }) => (
+  <div class="pager">
+    <button
+      type="button"
+      disabled={offset === 0}
+      onClick={() => onMove(Math.max(0, offset - LIMIT))}
+    >
+      ← earlier
+    </button>
+    <span class="muted">
+      {offset + 1} to {Math.min(offset + LIMIT, total)} of {whole(total)}
+    </span>
+    <button type="button" disabled={offset + LIMIT >= total} onClick={() => onMove(offset + LIMIT)}>
+      later →
+    </button>
+  </div>
+);
+
+export const RolloutsPage: FunctionComponent<{ run: string; params: Params }> = ({
+  run,
+  params,
+}) => {
   const { tier, iteration, verdict, text, problem } = params;
   const offset = Number(params.offset ?? 0) || 0;
   const asked = query({ tier, iteration, verdict, text, problem, offset, limit: LIMIT });
@@ -65,34 +82,33 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
     if (page !== null) setLast(page);
   }, [page]);
   const shown = page ?? last;
-  const detail = useLoaded((signal) => get<RunDetail>(`/api/runs/${part(run)}`, signal), run);
+  const detail = useLoaded((signal) => get<RunDetail>(`/api/runs/${part(run)}`, signal), run).value;
   const set = (changed: Params): void =>
     go(['runs', run, 'rollouts'], { ...params, offset: undefined, ...changed }, true);
   const search = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => {
-    const keys = (event: KeyboardEvent): void => {
-      if (
-        event.key !== '/' ||
-        event.ctrlKey ||
-        event.metaKey ||
-        /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as Element).tagName)
-      )
-        return;
-      event.preventDefault();
-      search.current?.focus();
-    };
-    addEventListener('keydown', keys);
-    return () => removeEventListener('keydown', keys);
-  }, []);
-  const title =
-    detail.value === null
-      ? 'Rollouts'
-      : `Rollouts of ${detail.value.model} on ${detail.value.task}`;
+  useKeys({ '/': () => search.current?.focus() });
+  const filter = (
+    name: 'tier' | 'iteration' | 'verdict',
+    all: string,
+    values: readonly (string | number)[],
+    of = '',
+  ): JSX.Element => {
+    const chosen = params[name];
+    const choices = [...new Set([...values.map(String), ...(chosen ? [chosen] : [])])];
+    return (
+      <Select
+        label={name}
+        value={chosen}
+        options={[['', all], ...choices.map((each) => [each, `${of}${each}`] as const)]}
+        onPick={(value) => set({ [name]: value })}
+      />
+    );
+  };
   return (
     <>
       <PageHead
-        title={title}
+        title={detail === null ? 'Rollouts' : `Rollouts of ${detail.model} on ${detail.task}`}
         above={
           <>
             <a href={href(['runs'])}>Runs</a> / <a href={href(['runs', run])}>{shortId(run)}</a>
@@ -111,27 +127,9 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
             timer.current = setTimeout(() => set({ text: value }), 250);
           }}
         />
-        <Choice
-          name="tier"
-          all="all tiers"
-          values={shown?.tiers ?? []}
-          value={tier}
-          onChange={(value) => set({ tier: value })}
-        />
-        <Choice
-          name="iteration"
-          all="all iterations"
-          values={shown?.iterations ?? []}
-          value={iteration}
-          onChange={(value) => set({ iteration: value })}
-        />
-        <Choice
-          name="verdict"
-          all="all verdicts"
-          values={['pass', 'fail', 'none']}
-          value={verdict}
-          onChange={(value) => set({ verdict: value })}
-        />
+        {filter('tier', 'all tiers', shown?.tiers ?? [])}
+        {filter('iteration', 'all iterations', shown?.iterations ?? [], 'iteration ')}
+        {filter('verdict', 'all verdicts', ['pass', 'fail', 'none'])}
         {problem !== undefined && (
           <button type="button" onClick={() => set({ problem: undefined })}>
             problem {shortId(problem)} ✕
@@ -141,75 +139,54 @@ export function RolloutsPage({ run, params }: { run: string; params: Params }): 
           {shown === null ? '' : plural(shown.total, 'rollout')}
         </span>
       </search>
-      {error !== null && <Fault error={error} />}
+      <Fault error={error} />
       {shown === null && error === null && <Waiting what="Reading the log" />}
-      {shown !== null && shown.total === 0 && <Empty title="No rollout is like this." />}
+      {shown !== null && shown.total === 0 && <Empty title="No rollout matches." />}
       {shown !== null && shown.total > 0 && (
         <>
-          <Table
+          <List
             caption="rollouts"
-            className="list rollouts"
-            head={['Verdict', 'Tier', 'Iteration', 'Question and reply', 'Tokens']}
-          >
-            {shown.data.map((each) => (
-              <tr key={each.id}>
-                <td>
-                  <VerdictBadge verdict={each.verdict} />
-                </td>
-                <td>{each.tier}</td>
-                <td>{each.iteration}</td>
-                <td class="main-cell">
-                  <a
-                    href={href(['runs', run, 'rollouts', String(each.id)], {
+            class="list rollouts"
+            rows={shown.data}
+            by="id"
+            columns={[
+              ['Verdict', (each) => <VerdictBadge verdict={each.verdict} />],
+              ['Tier', (each) => each.tier],
+              ['Iteration', (each) => each.iteration],
+              [
+                'Question and reply',
+                (line) => (
+                  <RolloutLink
+                    {...line}
+                    to={href(['runs', run, 'rollouts', `${line.id}`], {
                       tier,
                       iteration,
                       verdict,
                       text,
                     })}
-                  >
-                    <small class="excerpt muted">{each.question}</small>
-                    <span class="excerpt">{each.text === '' ? '(an empty reply)' : each.text}</span>
-                    {each.violations.length > 0 && (
-                      <small class="bad">{[...new Set(each.violations)].join(', ')}</small>
-                    )}
-                  </a>
-                </td>
-                <td>{whole(each.tokens)}</td>
-              </tr>
-            ))}
-          </Table>
+                  />
+                ),
+                'main-cell',
+              ],
+              ['Tokens', (each) => whole(each.tokens)],
+            ]}
+          />
           {shown.total > LIMIT && (
-            <div class="pager">
-              <button
-                type="button"
-                disabled={offset === 0}
-                onClick={() => set({ offset: String(Math.max(0, offset - LIMIT)) })}
-              >
-                ← earlier
-              </button>
-              <span class="muted">
-                {offset + 1} to {Math.min(offset + LIMIT, shown.total)} of {whole(shown.total)}
-              </span>
-              <button
-                type="button"
-                disabled={offset + LIMIT >= shown.total}
-                onClick={() => set({ offset: String(offset + LIMIT) })}
-              >
-                later →
-              </button>
-            </div>
+            <Pager
+              offset={offset}
+              total={shown.total}
+              onMove={(to) => set({ offset: String(to) })}
+            />
           )}
         </>
       )}
       <DevProblems run={run} />
     </>
   );
-}
+};
 
-/**
- * The problems that every iteration answers, so that what changed between two of them can be read.
- */
-function DevProblems({ run }: { run: string }): JSX.Element | null {
+/** Dev problems, which every iteration answers, with what changed in the replies. */
+const DevProblems: FunctionComponent<{ run: string }> = ({ run }) => {
   const { value: problems } = useLoaded(
     (signal) => get<DevProblem[]>(`/api/runs/${part(run)}/problems`, signal),
     run,
@@ -220,11 +197,11 @@ function DevProblems({ run }: { run: string }): JSX.Element | null {
   return (
     <Panel
       title="Dev problems by iteration"
-      note="Each iteration answers the same ones. Choose one to read what changed in its reply."
+      note="Every iteration answers the same problems. Choose one to see what changed in its reply."
     >
       <Table
         caption="verdict of each dev problem in each iteration"
-        className="list"
+        class="list"
         head={['Problem', 'Tier', ...iterations.map((i) => `${i}`)]}
       >
         {problems.slice(0, 200).map(({ problem, tier, verdicts }) => (
@@ -243,15 +220,7 @@ function DevProblems({ run }: { run: string }): JSX.Element | null {
               <td>{tier}</td>
               {verdicts.map(({ iteration, verdict }) => (
                 <td key={iteration}>
-                  <span
-                    class={verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'}
-                    title={verdict}
-                  >
-                    <span aria-hidden="true">
-                      {verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}
-                    </span>
-                    <span class="hidden">{verdict}</span>
-                  </span>
+                  <VerdictBadge verdict={verdict} mark />
                 </td>
               ))}
             </tr>
@@ -267,4 +236,4 @@ function DevProblems({ run }: { run: string }): JSX.Element | null {
       </Table>
     </Panel>
   );
-}
+};

@@ -1,20 +1,14 @@
-import type { ComponentChildren, JSX } from 'preact';
+import type { FunctionComponent } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import {
-  get,
-  part,
-  query,
-  type IntegrityAnswer,
-  type Rate,
-  type RunDetail,
-  type RunEvent,
-} from '../api.ts';
-import { Chart } from '../chart.tsx';
-import { bufferChart, lossChart, ratesChart, speedChart, type Drawn } from '../charts.tsx';
+import { get, part, query, type IntegrityAnswer, type RunDetail, type RunEvent } from '../api.ts';
+import { Chart, type Drawn } from '../chart.tsx';
+import { bufferChart, lossChart, ratesChart, speedChart } from '../charts.tsx';
 import {
   duration,
   figure,
+  flat,
   megabytes,
+  paired,
   percent,
   plural,
   points,
@@ -24,18 +18,20 @@ import {
   whole,
 } from '../format.ts';
 import { jobOfRun } from '../job-api.ts';
+import { LiveJob } from '../live-job.tsx';
 import { useLoaded } from '../loading.ts';
 import { href } from '../router.ts';
-import { LiveJob } from '../live-job.tsx';
 import {
   Badge,
   Card,
+  Facts,
   Fault,
+  List,
   PageHead,
   Panel,
   RateBar,
+  Report,
   StateBadge,
-  Table,
   Tabs,
   toneOf,
   Waiting,
@@ -45,7 +41,9 @@ const LIVE_MS = 1500;
 /** A run that has ended is signed, judged and compared after it. */
 const SETTLED_MS = 10_000;
 
-function Integrity({ run: { name, stamp } }: { run: RunDetail }): JSX.Element {
+type OfRun = FunctionComponent<{ run: RunDetail }>;
+
+const Integrity: OfRun = ({ run: { name, stamp } }) => {
   const { value, error } = useLoaded(
     (signal) => get<IntegrityAnswer>(`/api/runs/${part(name)}/integrity`, signal),
     `${name} ${stamp}`,
@@ -73,13 +71,9 @@ function Integrity({ run: { name, stamp } }: { run: RunDetail }): JSX.Element {
       )}
     </>
   );
-}
+};
 
-const Cards = ({
-  run: { before, after, change, policies, end, rollouts },
-}: {
-  run: RunDetail;
-}): JSX.Element => {
+const Cards: OfRun = ({ run: { before, after, change, policies, end, rollouts } }) => {
   const best = [...policies].sort((a, b) => (b.mean ?? -1) - (a.mean ?? -1))[0];
   return (
     <div class="cards">
@@ -109,68 +103,66 @@ const Cards = ({
   );
 };
 
-const Drawing = ({
-  drawn,
-  label,
-  height,
-}: {
-  drawn: Drawn;
-  label: string;
-  height?: number;
-}): JSX.Element => (
-  <Chart label={label} option={drawn.option} table={drawn.table} height={height} />
-);
-
-function Charts({ run }: { run: RunDetail }): JSX.Element {
-  const dev = useMemo(() => ratesChart(run.dev, 'all tiers'), [run]);
-  const hits = useMemo(() => ratesChart(run.hits, 'all rollouts'), [run]);
-  const loss = useMemo(() => lossChart(run), [run]);
-  const buffer = useMemo(() => bufferChart(run), [run]);
-  const speed = useMemo(() => speedChart(run), [run]);
-  const none = <p class="muted">{run.state === 'unfinished' ? 'Nothing yet.' : 'Nothing.'}</p>;
-  return (
-    <div class="charts">
-      <Panel
-        title="Dev problems solved"
-        note="By iteration, 0 before any training; bars are 95 % intervals."
-      >
-        {run.dev.length === 0 ? (
-          none
-        ) : (
-          <Drawing drawn={dev} label="share of the dev problems solved, by iteration and tier" />
-        )}
-      </Panel>
-      <Panel
-        title="Rollouts that passed"
-        note="By tier. Easier tiers weigh more where more is drawn from them."
-      >
-        {run.hits.length === 0 ? (
-          none
-        ) : (
-          <Drawing drawn={hits} label="share of the rollouts that passed, by iteration and tier" />
-        )}
-      </Panel>
-      <Panel title="Replay buffer" note="Accepted rollouts that are kept, by tier.">
-        {run.buffer.every(({ byTier }) => Object.keys(byTier).length === 0) ? (
-          none
-        ) : (
-          <Drawing drawn={buffer} label="rollouts in the replay buffer, by iteration and tier" />
-        )}
-      </Panel>
-      <Panel title="Loss" note="By optimiser step, nats a token.">
-        {run.steps.length === 0 ? none : <Drawing drawn={loss} label="loss by optimiser step" />}
-      </Panel>
-      <Panel title="Speed" note="Tokens a second.">
-        {run.iterations.length === 0 ? (
-          none
-        ) : (
-          <Drawing drawn={speed} label="tokens a second, sampled and trained on, by iteration" />
-        )}
-      </Panel>
-      <Rules run={run} />
-    </div>
-  );
+interface Drawing {
+  readonly title: string;
+  readonly note: string;
+  readonly label: string;
+  /** Null if the run has no figures of this kind. */
+  readonly draw: (run: RunDetail) => Drawn | null;
 }
+
+const DRAWINGS: readonly Drawing[] = [
+  {
+    title: 'Dev problems solved',
+    note: 'By iteration, 0 before any training; bars are 95 % intervals.',
+    label: 'share of the dev problems solved, by iteration and tier',
+    draw: ({ dev }) => (dev.length === 0 ? null : ratesChart(dev, 'all tiers')),
+  },
+  {
+    title: 'Rollouts that passed',
+    note: 'By tier. Tiers that are drawn more often weigh more.',
+    label: 'share of the rollouts that passed, by iteration and tier',
+    draw: ({ hits }) => (hits.length === 0 ? null : ratesChart(hits, 'all rollouts')),
+  },
+  {
+    title: 'Replay buffer',
+    note: 'Accepted rollouts that are kept, by tier.',
+    label: 'rollouts in the replay buffer, by iteration and tier',
+    draw: (run) =>
+      run.buffer.every(({ byTier }) => Object.keys(byTier).length === 0) ? null : bufferChart(run),
+  },
+  {
+    title: 'Loss',
+    note: 'By optimiser step, in nats per token.',
+    label: 'loss by optimiser step',
+    draw: (run) => (run.steps.length === 0 ? null : lossChart(run)),
+  },
+  {
+    title: 'Speed',
+    note: 'Tokens per second.',
+    label: 'tokens per second, sampled and trained on, by iteration',
+    draw: (run) => (run.iterations.length === 0 ? null : speedChart(run)),
+  },
+];
+
+const ChartPanel: FunctionComponent<Drawing & { run: RunDetail }> = ({
+  run,
+  title,
+  note,
+  label,
+  draw,
+}) => {
+  const drawn = useMemo(() => draw(run), [run]);
+  return (
+    <Panel title={title} note={note}>
+      {drawn === null ? (
+        <p class="muted">{run.state === 'unfinished' ? 'Nothing yet.' : 'Nothing.'}</p>
+      ) : (
+        <Chart {...drawn} label={label} />
+      )}
+    </Panel>
+  );
+};
 
 const toneOfEvent = ({ what }: RunEvent): string =>
   /fail|back/.test(what)
@@ -181,13 +173,13 @@ const toneOfEvent = ({ what }: RunEvent): string =>
         ? 'good'
         : 'plain';
 
-const Rules = ({ run: { events, iterations } }: { run: RunDetail }): JSX.Element => (
+const Rules: OfRun = ({ run: { events, iterations } }) => (
   <Panel
-    title="Rules on a time line"
+    title="Rules on a timeline"
     note={`${plural(events.length, 'event')} in ${plural(iterations.length, 'iteration')}.`}
   >
     {events.length === 0 ? (
-      <p class="muted">No rule fired, and the gate put no earlier adapter back.</p>
+      <p class="muted">No rule fired, and the gate did not restore an earlier adapter.</p>
     ) : (
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a keyboard scrolls only what it can reach
       <ol class="timeline" tabIndex={0} aria-label="rules, remedies and the gate, by iteration">
@@ -205,128 +197,104 @@ const Rules = ({ run: { events, iterations } }: { run: RunDetail }): JSX.Element
   </Panel>
 );
 
-const Tests = ({
-  run: { testByTier, policies, change, tiers },
-}: {
-  run: RunDetail;
-}): JSX.Element => {
-  const paired = new Map(change?.byTier.map((each) => [each.tier, each]));
+const Tests: OfRun = ({ run: { testByTier, policies, change, tiers } }) => {
+  const pairs = new Map(change?.byTier.map((each) => [each.tier, each]));
   const title = (id: string): string => tiers.find((tier) => tier.id === id)?.title ?? '';
-  const cell = (rate: Rate | null, against?: Rate | null): JSX.Element => (
-    <RateBar rate={rate} against={against} />
-  );
   return (
     <Panel
       title="Test problems"
-      note="Before and after, with 95 % intervals; the small line is where it was before."
+      note="Before and after, with 95 % intervals; the small line marks the rate before."
     >
-      <Table
+      <List
         caption="accuracy on the test problems by tier"
-        className="stacked"
-        head={['Tier', 'Before', 'After', 'Gained, lost', 'p']}
+        class="stacked"
+        rows={testByTier}
+        by="tier"
+        columns={[
+          [
+            'Tier',
+            ({ tier }) => (
+              <>
+                {tier} <small>{title(tier)}</small>
+              </>
+            ),
+            'main-cell',
+          ],
+          ['Before', ({ before }) => <RateBar rate={before} />],
+          ['After', ({ before, after }) => <RateBar rate={after} against={before} />],
+          ['Gained, lost', ({ tier }) => paired(pairs.get(tier))],
+          ['p', ({ tier }) => pValue(pairs.get(tier)?.p)],
+        ]}
       >
-        {testByTier.map(({ tier, before, after }) => (
-          <tr key={tier}>
-            <td class="main-cell">
-              {tier} <small>{title(tier)}</small>
-            </td>
-            <td data-label="Before">{cell(before)}</td>
-            <td data-label="After">{cell(after, before)}</td>
-            <td data-label="Gained, lost">
-              {paired.has(tier) ? `+${paired.get(tier)!.gained} −${paired.get(tier)!.lost}` : '–'}
-            </td>
-            <td data-label="p">{pValue(paired.get(tier)?.p)}</td>
-          </tr>
-        ))}
         {policies.map(({ name, ...rate }) => (
           <tr key={`policy ${name}`} class="policy">
             <td class="main-cell">
               {name} <small>a program without a model</small>
             </td>
             <td colSpan={4} data-label="Solved">
-              {cell(rate)}
+              <RateBar rate={rate} />
             </td>
           </tr>
         ))}
-      </Table>
+      </List>
     </Panel>
   );
 };
 
-/** Every setting by its path, such as `sampling.rollouts`. */
-export function flat(value: unknown, at = ''): (readonly [string, string])[] {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return Object.entries(value).flatMap(([name, inner]) =>
-      flat(inner, at === '' ? name : `${at}.${name}`),
-    );
-  return [[at, typeof value === 'string' ? value : JSON.stringify(value)]];
-}
-
-const Origin = ({ run }: { run: RunDetail }): JSX.Element => (
+const Origin: OfRun = ({ run }) => (
   <Panel title="Settings and origin">
     <details>
       <summary>Everything that determines the run</summary>
-      <dl class="settings">
-        {(
-          [
-            ['run', run.runId],
-            ['model', `${run.model} (SHA-256 ${run.modelSha256})`],
-            ['layers', run.layers.join(', ') || '–'],
-            ['adapter', run.adapter ?? 'none'],
-            ...flat(run.settings),
-          ] as const
-        ).map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts
+        class="settings"
+        rows={[
+          ['run', run.runId],
+          ['model', `${run.model} (SHA-256 ${run.modelSha256})`],
+          ['layers', run.layers.join(', ') || '–'],
+          ['adapter', run.adapter ?? 'none'],
+          ...flat(run.settings),
+        ]}
+      />
     </details>
   </Panel>
 );
 
-/** report.html in a frame that has neither this page's address nor its key. */
-function Report({ name, stamp }: { name: string; stamp: string }): JSX.Element {
-  const { value, error } = useLoaded(
-    (signal) => get<{ url: string }>(`/api/runs/${part(name)}/report`, signal),
-    `${name} ${stamp}`,
-  );
-  if (error !== null) return <Fault error={error} />;
-  if (value === null) return <Waiting what="Writing the report" />;
-  return (
-    <>
-      <p class="note">
-        The same as report.html of the folder.{' '}
-        <a href={value.url} target="_blank" rel="noreferrer noopener">
-          Open it alone
-        </a>
-      </p>
-      <iframe
-        class="report"
-        title={`report of the run ${name}`}
-        src={value.url}
-        sandbox="allow-scripts allow-popups"
+const Iterations: OfRun = ({ run: { iterations } }) =>
+  iterations.length > 0 && (
+    <Panel title="Iterations">
+      <List
+        caption="cost of each iteration"
+        rows={iterations}
+        by="iteration"
+        columns={[
+          ['Iteration', ({ iteration }) => iteration],
+          ['Loss', ({ loss }) => figure(loss)],
+          ['Learning rate', ({ learningRate }) => figure(learningRate)],
+          ['Sampled', ({ tokens }) => whole(tokens.sampled)],
+          ['Trained on', ({ tokens }) => whole(tokens.trained)],
+          ['Rollouts', ({ seconds }) => duration(seconds.rollouts)],
+          ['Training', ({ seconds }) => duration(seconds.training)],
+          ['Evaluation', ({ seconds }) => duration(seconds.evaluation)],
+        ]}
       />
-    </>
+    </Panel>
   );
-}
 
-const Tab = ({
-  on,
-  onClick,
-  children,
-}: {
-  on: boolean;
-  onClick: () => void;
-  children: ComponentChildren;
-}): JSX.Element => (
-  <button type="button" class="tab" aria-pressed={on} onClick={onClick}>
-    {children}
-  </button>
+const Course: OfRun = ({ run }) => (
+  <>
+    <div class="charts">
+      {DRAWINGS.map((drawing) => (
+        <ChartPanel key={drawing.title} {...drawing} run={run} />
+      ))}
+      <Rules run={run} />
+    </div>
+    <Tests run={run} />
+    <Iterations run={run} />
+    <Origin run={run} />
+  </>
 );
 
-export function RunPage({ name }: { name: string }): JSX.Element {
+export const RunPage: FunctionComponent<{ name: string }> = ({ name }) => {
   const { value: run, error } = useLoaded<RunDetail>(
     async (signal, before) =>
       (await get<RunDetail | null>(
@@ -336,7 +304,7 @@ export function RunPage({ name }: { name: string }): JSX.Element {
     name,
     (value) => (value === null || value.state === 'unfinished' ? LIVE_MS : SETTLED_MS),
   );
-  const job = useLoaded((signal) => jobOfRun(name, signal), name);
+  const job = useLoaded((signal) => jobOfRun(name, signal), name).value;
   const [tab, setTab] = useState<'course' | 'report'>('course');
   const over = run?.state === 'ended';
   useEffect(() => setTab('course'), [name]);
@@ -344,11 +312,11 @@ export function RunPage({ name }: { name: string }): JSX.Element {
     return (
       <>
         <PageHead title="Run" above={<a href={href(['runs'])}>Runs</a>} />
-        {job.value !== null && <LiveJob id={name} />}
-        {error !== null && job.value === null ? (
+        {job !== null && <LiveJob id={name} />}
+        {error !== null && job === null ? (
           <Fault error={error} />
         ) : (
-          <Waiting what={job.value === null ? 'Reading the log' : 'The run begins'} />
+          <Waiting what={job === null ? 'Reading the log' : 'The run is starting'} />
         )}
       </>
     );
@@ -384,58 +352,26 @@ export function RunPage({ name }: { name: string }): JSX.Element {
           </p>
         ))}
       </PageHead>
-      {job.value !== null && (!over || job.value.state === 'running') && <LiveJob id={name} />}
+      {job !== null && (!over || job.state === 'running') && <LiveJob id={name} />}
       <Cards run={run} />
-      <Tabs label="what is shown">
-        <Tab on={tab === 'course'} onClick={() => setTab('course')}>
-          Course
-        </Tab>
-        <Tab on={tab === 'report'} onClick={() => setTab('report')}>
-          Whole report
-        </Tab>
-      </Tabs>
+      <Tabs
+        label="view"
+        tabs={[
+          ['course', 'Course'],
+          ['report', 'Whole report'],
+        ]}
+        on={tab}
+        onPick={setTab}
+      />
       {tab === 'report' ? (
-        <Report name={name} stamp={over ? 'ended' : run.stamp} />
+        <Report
+          path={`/api/runs/${part(name)}/report`}
+          title={`report of the run ${name}`}
+          stamp={over ? 'ended' : run.stamp}
+        />
       ) : (
-        <>
-          <Charts run={run} />
-          <Tests run={run} />
-          <Iterations run={run} />
-          <Origin run={run} />
-        </>
+        <Course run={run} />
       )}
     </>
   );
-}
-
-const Iterations = ({ run: { iterations } }: { run: RunDetail }): JSX.Element | null =>
-  iterations.length === 0 ? null : (
-    <Panel title="Iterations">
-      <Table
-        caption="what each iteration cost"
-        head={[
-          'Iteration',
-          'Loss',
-          'Learning rate',
-          'Sampled',
-          'Trained on',
-          'Rollouts',
-          'Training',
-          'Evaluation',
-        ]}
-      >
-        {iterations.map(({ iteration, loss, learningRate, tokens, seconds }) => (
-          <tr key={iteration}>
-            <td>{iteration}</td>
-            <td>{figure(loss)}</td>
-            <td>{figure(learningRate)}</td>
-            <td>{whole(tokens.sampled)}</td>
-            <td>{whole(tokens.trained)}</td>
-            <td>{duration(seconds.rollouts)}</td>
-            <td>{duration(seconds.training)}</td>
-            <td>{duration(seconds.evaluation)}</td>
-          </tr>
-        ))}
-      </Table>
-    </Panel>
-  );
+};
