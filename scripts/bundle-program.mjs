@@ -18,7 +18,7 @@ const PROGRAMS = [
   'tasks/sql/query-thread',
 ];
 /** Packages that are written into the bundle, with what they import. */
-const INSIDE = ['canonicalize', 'csv-parse', 'yargs', 'zod'];
+const INSIDE = ['canonicalize', 'csv-parse', 'string-width', 'yargs', 'zod'];
 
 const fileOf = (program) => (program === 'cli/main' ? 'main' : program.replaceAll('/', '-'));
 

@@ -44,7 +44,10 @@ function flag(name, { type, choices, array, default: value, defaultDescription }
 
 function fallback({ demandOption, defaultDescription, default: value, type }) {
   if (demandOption === true) return 'required';
-  if (defaultDescription !== undefined) return cell(defaultDescription);
+  if (defaultDescription !== undefined)
+    return defaultDescription.length > 100
+      ? `\`${cell(defaultDescription)}\`` // a prompt
+      : cell(defaultDescription);
   if (value === undefined || (type === 'boolean' && value === false)) return '';
   if (/[a-z] [a-z]/.test(value)) return `\`${cell(value)}\``; // words that a model reads
   return cell(Array.isArray(value) ? value.join(' ') : value);

@@ -289,7 +289,7 @@ describe('the screen', () => {
       COURSE.length,
     );
     expect(
-      written.filter((line) => line.includes('60 of 60 samples; starting the first step')).length,
+      written.filter((line) => line.includes('60 of 60 samples; first step running')).length,
     ).toBe(3);
     expect(written.filter((line) => /about \d+:\d\d left/.test(line)).length).toBeGreaterThan(3);
     for (const line of written) expect(line).toMatch(/^[\x20-\x7e]+\n$/);
@@ -330,7 +330,7 @@ test('an iteration in which nothing passes says at once what to change', () => {
   expect(written.join('')).not.toContain('--examples');
   screen.onIteration(report as unknown as IterationReport, { replies: 3, passed: 0, rows });
   expect(written.join('').replace(/\s+/g, ' ')).toMatch(
-    /3 of 3 replies were cut off at 16 tokens\. --examples 3 puts .* Where answers are longer, raise --max-tokens.*; where/,
+    /3 of 3 replies were cut off at 16 tokens\. --examples 3 puts .* If answers are longer, raise --max-tokens.*; if/,
   );
   screen[Symbol.dispose]();
 });

@@ -67,7 +67,7 @@ test('one that was begun since goes on with the tokens that it was begun with, a
   expect(refusal(own, tokens)).toBe('goes on');
   expect(() => own.checkSame(course)).not.toThrow();
   expect(refusal(own, { ...tokens, endOfAnswer: 9 })).toMatch(
-    /ends with the token 9, .* ended with 7/,
+    /ends with the token 9, .* instead of 7/,
   );
   expect(refusal(own, { ...tokens, rendererId: 'newer' })).toMatch(
     /the renderer has since been corrected/,

@@ -237,7 +237,7 @@ describe('an earlier reply', () => {
       );
     expect(shown('{ "a" :\n[1 , 2] }')).toContain('"arguments":{"a":[1,2]}}');
     for (const given of [`${'['.repeat(129)}${']'.repeat(129)}`, '[{'.repeat(30_000)])
-      expect(() => shown(given)).toThrow('is nested more than 128 deep');
+      expect(() => shown(given)).toThrow('is nested more than 128 levels deep');
   });
 
   test('a call that is none is named', () => {

@@ -44,7 +44,7 @@ test('those who wait are served in order: the large one is not overtaken by the 
     return give;
   });
   await expect(budget.take(5, options('hasty'))).rejects.toMatchObject({
-    message: expect.stringContaining('2 others wait'),
+    message: expect.stringContaining('2 other loads are waiting'),
   });
   expect(served).toEqual([]);
   giveBack();

@@ -71,7 +71,7 @@ test('each rule that a reply breaks is told with its place', async () => {
     /^REPLY_INVALID the reply violates the schema: a: too small; b: 1: .*int.*; the reply was "\{/,
   );
   const later = z.string().refine(async (text) => text === 'yes', 'not yes');
-  expect(await refused(later, '"no"')).toContain('not yes; it was');
+  expect(await refused(later, '"no"')).toContain('not yes; the reply was');
   expect(
     await objectOf(
       later.transform((text) => text.length),

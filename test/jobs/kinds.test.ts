@@ -489,7 +489,11 @@ describe('what a job comes to', () => {
     ['truth', { domain: ['/events.json'] }, 'settings.domain.0: '],
     ['truth', { recompute: ['beliefs=twice'] }, 'settings.recompute.0: '],
     ['truth-train', { domain: ['urns'], rows: '/rows.jsonl' }, 'settings: '],
-    ['truth-train', { domain: ['urns'], lr: 0.1, learningRate: 0.1 }, 'learningRate: it is given'],
+    [
+      'truth-train',
+      { domain: ['urns'], lr: 0.1, learningRate: 0.1 },
+      'learningRate: it is also given',
+    ],
     ['truth-train', {}, 'settings: give either domain or runs'],
     [
       'truth-train',

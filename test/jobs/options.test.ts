@@ -180,7 +180,8 @@ test('conditions that are one under the settings are refused before any run, and
   });
   expect(await refused({ iterations: 1 }, { conditions: ['no-accumulation'] })).toMatchObject({
     code: 'CONDITIONS_EQUAL',
-    message: 'under these settings no-accumulation is full: it changes nothing that decides a run',
+    message:
+      'under these settings no-accumulation is the same as full: it changes nothing that decides a run',
     remedy:
       'Leave it out with --conditions, or use more than one iteration: the first has no earlier rollouts to train on.',
   });

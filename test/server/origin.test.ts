@@ -88,6 +88,6 @@ test('who is refused is told the name and what to do', () => {
     'the host name "other.example.org" is not allowed; start the server with --allow-host',
   );
   expect(() => requireNamed('localhost', 'null', here)).toThrow(
-    'pages of "null" may not call this server; start it with --allow-origin',
+    'pages of "null" may not call this server; start the server with --allow-origin',
   );
 });

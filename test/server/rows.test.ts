@@ -51,7 +51,7 @@ test('the first line that is wrong is told with its number, once, and nothing st
   expect(broken).toMatchObject({ status: 400, param: 'training_file' });
   expect(broken.message).toMatch(/^file-1: line 2 (?!.*line 2)/);
   const deep = `{"a":${'['.repeat(128)}${']'.repeat(128)}}`;
-  expect(await said(deep)).toMatchObject(wrong('line 1: it is nested more than 128 deep'));
+  expect(await said(deep)).toMatchObject(wrong('line 1: it is nested more than 128 levels deep'));
   const reference = `{{item.${'k'.repeat(3000)}}}`;
   const cut = (await read({ kind: 'answered', reference }, row('a'))) as Error;
   expect(cut.message).toBe(`file-1: line 1: it has no item.${'k'.repeat(1000)}`.slice(0, 1008));

@@ -257,7 +257,11 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
         await write(session, true);
         await score(session, id);
       },
-      ['not_ended', expect.stringMatching(/^4 beliefs/), expect.closeTo(0.01, 9)],
+      [
+        'not_ended',
+        expect.stringMatching(/^4 trajectories lack beliefs or measurements/),
+        expect.closeTo(0.01, 9),
+      ],
     ],
     hidden: [
       async (session) => {
@@ -697,7 +701,10 @@ test('the judge refuses ratings that no rater can have given, and those of a par
       [{ ...first!, score: null, error: null }, ...others],
       ['hard_fail', expect.stringContaining('does not fit its gradings')],
     ],
-    part: [others, ['not_ended', expect.stringMatching(/^1 beliefs or measurements/)]],
+    part: [
+      others,
+      ['not_ended', expect.stringMatching(/^1 trajectories lack beliefs or measurements/)],
+    ],
     twice: [
       [{ ...first!, gradings: 2 }, ...others],
       ['hard_fail', expect.stringContaining('a different number of gradings')],

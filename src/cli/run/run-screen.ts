@@ -303,7 +303,7 @@ export class RunScreen implements RunHooks {
   #amount(progress: RunProgress): string {
     const { stage, done, total } = progress;
     if (total === 0) return TITLES[stage];
-    return `${done} of ${total} ${UNITS[stage] ?? ''}${isSampled(progress) ? '; starting the first step' : ''}`;
+    return `${done} of ${total} ${UNITS[stage] ?? ''}${isSampled(progress) ? '; first step running' : ''}`;
   }
 
   #rates(): string[] {
