@@ -145,11 +145,23 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+const BRAND = Symbol.for('isopro-native.IsoproError');
+
 /**
  * The one error class. `message` says what happened, `remedy` what to do; `code` is stable across
  * versions.
  */
 export class IsoproError extends Error {
+  /** The bundled command and the library may meet in one process, each with this class. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return this === IsoproError
+      ? typeof value === 'object' && value !== null && BRAND in value
+      : Function.prototype[Symbol.hasInstance].call(this, value);
+  }
+  get [BRAND](): true {
+    return true;
+  }
+
   /**
    * 'AbortError' where the code is ABORTED, as of every call of the platform that a signal ends.
    */

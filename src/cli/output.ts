@@ -17,6 +17,10 @@ const UNSEEN =
 /** Wrong flags or arguments: exit code 2, no stack. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
+  /** `bench` brings one of its own into the bundled command. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return value instanceof Error && value.name === 'UsageError';
+  }
 }
 
 /** JSON text without terminal control characters; parsing it gives the same value. */

@@ -97,9 +97,9 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     expect(stderr).toMatch(message);
     expect(stderr.trim().split('\n').length).toBeLessThanOrEqual(4);
   }
-  const { version } = JSON.parse(
-    readFileSync(path.join(path.dirname(MAIN), '../../../package.json'), 'utf8'),
-  ) as { version: string };
+  const { version } = JSON.parse(readFileSync(path.resolve('package.json'), 'utf8')) as {
+    version: string;
+  };
   const started = spawnSync(process.execPath, [MAIN, '--version'], {
     cwd: folder,
     encoding: 'utf8',
@@ -114,7 +114,7 @@ test('the remedy for a context that is too small is a larger one only where the 
   const long =
     'prompt 0 has 900 tokens; with maxTokens 200 it needs 1100, more than the context of 1024';
   expect(remedy(long, { contextTokens: 1024, trainedContext: 4096 })).toMatch(
-    /--context\) of at least 1100: it was trained for 4096/,
+    /--context\) of at least 1100\. It was trained for 4096/,
   );
   expect(remedy(long, { contextTokens: 4096, trainedContext: 1024 })).toMatch(
     /trained for 1024 tokens, so a larger context does not help/,

@@ -166,7 +166,7 @@ test('--help does not wait for heavy modules', () => {
     { encoding: 'utf8' },
   );
   expect([status, stdout]).toEqual([0, expect.stringContaining('isopro-native run')]);
-  expect(stderr).toMatch(/dist\/src\/cli\/main\.js$/m);
+  expect(stderr).toMatch(/dist\/program\/main\.js$/m);
   expect(
     stderr
       .split('\n')

@@ -8,6 +8,8 @@ export interface CliResult {
   readonly stderr: string;
 }
 
+/** The library's entry, as a program imports it. */
+export const LIBRARY = fileURLToPath(new URL('../../dist/src/index.js', import.meta.url));
 export const MAIN = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url));
 
 export async function runCli(

@@ -25,7 +25,7 @@ import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { float32, text } from '../../src/embedded/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
-import { asFlags, MAIN, runCli, runLines, type CliResult } from '../cli/run-cli.js';
+import { asFlags, LIBRARY, MAIN, runCli, runLines, type CliResult } from '../cli/run-cli.js';
 import { logRecords } from '../models/log-records.js';
 import { judgeLog } from '../models/judge-log.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
@@ -338,7 +338,7 @@ describe('a run', () => {
         ['-c', use('cli').replace('npx isopro-native', `"${process.execPath}" "${MAIN}"`)],
         options,
       );
-      const library = pathToFileURL(path.join(path.dirname(MAIN), '..', 'index.js')).href;
+      const library = pathToFileURL(LIBRARY).href;
       const node = spawnSync(
         process.execPath,
         ['--input-type=module', '-e', use('node').replace('isopro-native', library)],

@@ -19,7 +19,7 @@ import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { runTruth, type TruthResult } from '../../src/truth-seeking/run/evaluation-run.js';
 import { selectTop } from '../../src/truth-seeking/training/selection.js';
-import { MAIN, runCli } from '../cli/run-cli.js';
+import { LIBRARY, MAIN, runCli } from '../cli/run-cli.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-local-'));
@@ -265,7 +265,7 @@ test('nothing is asked of a network, and no process is started, by importing it 
     for (const name of ['spawn', 'spawnSync', 'exec', 'execSync', 'execFile', 'execFileSync', 'fork']) child[name] = refuse('a process');
     globalThis.fetch = refuse('a page');
     syncBuiltinESMExports();
-    const { truth } = await import(${JSON.stringify(pathToFileURL(path.join(path.dirname(MAIN), '..', 'index.js')).href)});
+    const { truth } = await import(${JSON.stringify(pathToFileURL(LIBRARY).href)});
     for (const domain of truth.DOMAINS) if (domain.id === '') throw new Error('no name');
     const config = truth.readTruthConfig({});
     truth.scriptedPolicy({ name: 'one', reply: () => 'Yes.' });
