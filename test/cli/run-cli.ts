@@ -32,10 +32,15 @@ const LINES = fileURLToPath(new URL('../../dist/test/models/command-lines.js', i
  * Command lines one after the other in one process: a start takes half a second, and what is said
  * of wrong usage a few milliseconds. Of those that end with their answer, and leave nothing open.
  */
-export function runLines(lines: readonly (readonly string[])[], cwd?: string): CliResult[] {
+export function runLines(
+  lines: readonly (readonly string[])[],
+  cwd?: string,
+  env: NodeJS.ProcessEnv = {},
+): CliResult[] {
   const { status, stdout, stderr } = spawnSync(process.execPath, [LINES], {
     input: JSON.stringify(lines),
     cwd,
+    env: { ...process.env, ...env },
     encoding: 'utf8',
   });
   if (status !== 0) throw new Error(`the command lines ended with ${status}: ${stderr}`);

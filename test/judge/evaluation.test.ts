@@ -12,7 +12,7 @@ import { scheduleFactor } from '../../src/judge/schedule.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import type { OpenTask } from '../../src/tasks/task.js';
 import { resolveSettings } from '../../src/training/settings.js';
-import { runCli } from '../cli/run-cli.js';
+import { runCli, runLines, type CliResult } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
@@ -112,32 +112,96 @@ describe('pass@k', () => {
 });
 
 describe('isopro-native eval', () => {
-  const evaluate = (...args: string[]): ReturnType<typeof runCli> =>
-    runCli(
-      [
-        'eval',
-        '--model',
-        file('letters.gguf'),
-        '--task',
-        file('letters.mjs'),
-        '--per-tier',
-        '6',
-        '--style',
-        'plain',
-        '--max-tokens',
-        '4',
-        '--threads',
-        '1',
-        '--batch',
-        '8',
-        '--context',
-        '1024',
-        ...args,
-      ],
-      { ISOPRO_HOME: file('home'), NO_COLOR: '1' },
+  const HOME = (): NodeJS.ProcessEnv => ({ ISOPRO_HOME: file('home'), NO_COLOR: '1' });
+  const asked = (task: string, ...args: string[]): string[] => [
+    'eval',
+    '--model',
+    file('letters.gguf'),
+    '--task',
+    file(task),
+    '--style',
+    'plain',
+    '--max-tokens',
+    '4',
+    '--threads',
+    '1',
+    '--context',
+    '1024',
+    ...args,
+  ];
+  const evaluation = (...args: string[]): string[] =>
+    asked('letters.mjs', '--per-tier', '6', '--batch', '8', ...args);
+  const recorded = (...args: string[]): string[] => [
+    'eval',
+    '--backend',
+    `recorded:${file('replies.jsonl')}`,
+    '--task',
+    file('letters.mjs'),
+    '--style',
+    'plain',
+    '--json',
+    ...args,
+  ];
+  const further = (name: string, ...args: string[]): string[] =>
+    asked('further.mjs', '--json', '--out', file(`${name}.jsonl`), '--per-tier', '6', ...args);
+  const UNWRITABLE = [
+    ['of a folder that is not there', () => file('absent/replies.jsonl')],
+    ...(existsSync('/dev/full') ? [['on a full disk', () => '/dev/full'] as const] : []),
+  ] as const;
+  const LINES = {
+    recorded: () => recorded('--per-tier', '6'),
+    beyond: () => recorded('--per-tier', '7'),
+    recordedModel: () => recorded('--model', '4'),
+    recordedBatch: () => recorded('--batch', '4'),
+    elsewhere: () => evaluation('--backend', 'elsewhere'),
+    ...Object.fromEntries(
+      UNWRITABLE.map(([where, out]) => [where, () => evaluation('--out', out())]),
+    ),
+    plain: () => further('plain', '--few-shot', '2'),
+    constrained: () => further('constrained', '--constrained'),
+    sampled: () => further('sampled', '--samples', '3', '--temperature', '1'),
+    without: () => evaluation('--constrained'),
+    asRun: () => [
+      'eval',
+      '--model',
+      file('letters.gguf'),
+      '--task',
+      file('letters.mjs'),
+      '--per-tier',
+      '1',
+      '--threads',
+      '1',
+      '--samples',
+      '2',
+    ],
+    passAtK: () => evaluation('--samples', '4', '--k', '1,4', '--temperature', '1'),
+    wrongK: () => evaluation('--samples', '4', '--k', '8'),
+  } as const satisfies Record<string, () => string[]>;
+  /** The first in a process of its own, the others after it in one. */
+  let greedy: CliResult;
+  const said = new Map<string, CliResult>();
+  const of = (name: string): CliResult => said.get(name)!;
+  beforeAll(async () => {
+    writeLetterTask(file('further.mjs'), {
+      members: `
+  readLeniently: (text) => text.match(/[a-h]/g) ?? [],
+  answerGrammar: 'root ::= [b]',
+  fewShot: async (problem, style, count) => Array.from({ length: 2 * count }, (_, i) => (
+    { role: i % 2 === 0 ? 'user' : 'assistant', content: i % 2 === 0 ? 'say a letter' : 'b' })),
+`,
+    });
+    greedy = await runCli(evaluation('--json', '--out', file('replies.jsonl')), HOME());
+    const lines = Object.entries(LINES);
+    const results = runLines(
+      lines.map(([, line]) => line()),
+      undefined,
+      HOME(),
     );
+    for (const [i, [name]] of lines.entries()) said.set(name, results[i]!);
+  }, 120_000);
+
   test("greedy: the evaluator's own figures, n, and the policies beside them; replies on request", async () => {
-    const { code, stdout } = await evaluate('--json', '--out', file('replies.jsonl'));
+    const { code, stdout } = greedy;
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as {
       accuracy: unknown;
@@ -153,22 +217,7 @@ describe('isopro-native eval', () => {
     expect(report.trivialPolicies.always_c).toMatchObject({ n: 18 });
     expect(readFileSync(file('replies.jsonl'), 'utf8').trim().split('\n')).toHaveLength(18);
   });
-  test('a recording of these replies is judged without the model, to the same figures and counts', async () => {
-    const recorded = (...args: string[]): ReturnType<typeof runCli> =>
-      runCli(
-        [
-          'eval',
-          '--backend',
-          `recorded:${file('replies.jsonl')}`,
-          '--task',
-          file('letters.mjs'),
-          '--style',
-          'plain',
-          '--json',
-          ...args,
-        ],
-        { ISOPRO_HOME: file('home'), NO_COLOR: '1' },
-      );
+  test('a recording of these replies is judged without the model, to the same figures and counts', () => {
     const figures = ({ stdout }: { stdout: string }): object => {
       const { accuracy, promptTokens, sampledTokens } = JSON.parse(stdout) as Record<
         string,
@@ -176,60 +225,32 @@ describe('isopro-native eval', () => {
       >;
       return { accuracy, promptTokens, sampledTokens };
     };
-    const judged = await recorded('--per-tier', '6');
-    expect(figures(judged)).toEqual(figures(await evaluate('--json')));
+    const judged = of('recorded');
+    expect(figures(judged)).toEqual(figures(greedy));
     expect(JSON.parse(judged.stdout)).toMatchObject({
       model: null,
       backend: { kind: 'recorded', name: 'replies.jsonl' },
     });
-    const beyond = await recorded('--per-tier', '7');
+    const beyond = of('beyond');
     expect([beyond.code, beyond.stdout]).toEqual([1, '']);
     expect(beyond.stderr).toContain('"RECORDING_INCOMPLETE"');
     // no model answers
-    for (const flag of ['--model', '--batch']) expect((await recorded(flag, '4')).code).toBe(2);
-    expect((await evaluate('--backend', 'elsewhere')).code).toBe(2);
-  }, 60_000);
-  test.each([
-    ['of a folder that is not there', () => file('absent/replies.jsonl')],
-    ...(existsSync('/dev/full') ? [['on a full disk', () => '/dev/full'] as const] : []),
-  ])('replies into a file %s: WRITE_FAILED', async (_, out) => {
-    const { code, stdout, stderr } = await evaluate('--out', out());
+    for (const name of ['recordedModel', 'recordedBatch', 'elsewhere'])
+      expect(of(name).code).toBe(2);
+  });
+  test.each(UNWRITABLE)('replies into a file %s: WRITE_FAILED', (where) => {
+    const { code, stdout, stderr } = of(where);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/^error WRITE_FAILED: .*could not be written/m);
     expect(stderr).not.toContain('at async');
   });
-  test('under the grammar of answers, after solved examples, and leniently: what the replies say', async () => {
-    writeLetterTask(file('further.mjs'), {
-      members: `
-  readLeniently: (text) => text.match(/[a-h]/g) ?? [],
-  answerGrammar: 'root ::= [b]',
-  fewShot: async (problem, style, count) => Array.from({ length: 2 * count }, (_, i) => (
-    { role: i % 2 === 0 ? 'user' : 'assistant', content: i % 2 === 0 ? 'say a letter' : 'b' })),
-`,
-    });
-    // yargs takes the last --task
-    const asked = ['--task', file('further.mjs'), '--json', '--out', file('further.jsonl')];
-    const further = async (...args: string[]) => {
-      const { code, stdout, stderr } = await runCli(
-        [
-          'eval',
-          '--model',
-          file('letters.gguf'),
-          ...asked,
-          '--per-tier',
-          '6',
-          '--style',
-          'plain',
-          '--max-tokens',
-          '4',
-          '--threads',
-          '1',
-          ...args,
-        ],
-        { ISOPRO_HOME: file('home'), NO_COLOR: '1' },
-      );
+  test('under the grammar of answers, after solved examples, and leniently: what the replies say', () => {
+    const found = (name: string) => {
+      const { code, stdout, stderr } = of(name);
       expect([code, stderr.includes('error')]).toEqual([0, false]);
-      const rows = readFileSync(file('further.jsonl'), 'utf8').trim().split('\n');
+      const rows = readFileSync(file(`${name}.jsonl`), 'utf8')
+        .trim()
+        .split('\n');
       return {
         report: JSON.parse(stdout) as Record<
           string,
@@ -248,7 +269,7 @@ describe('isopro-native eval', () => {
     };
     const share = (rows: readonly boolean[]): number => rows.filter(Boolean).length / rows.length;
     const right: Record<string, string> = { L0: 'c', L1: 'cd', L2: 'b' };
-    const plain = await further('--few-shot', '2');
+    const plain = found('plain');
     expect(plain.rows.every(({ prompt: { messages } }) => messages.length === 5)).toBe(true);
     expect(plain.report.accuracy!.format.mean).toBeCloseTo(
       share(plain.rows.map(({ text }) => /^[a-h]$/.test(text))),
@@ -262,45 +283,31 @@ describe('isopro-native eval', () => {
       ),
       12,
     );
-    const constrained = await further('--constrained');
+    const constrained = found('constrained');
     expect(new Set(constrained.rows.map(({ text }) => text))).toEqual(new Set(['b']));
     expect(constrained.report).toMatchObject({
       constrained: true,
       accuracy: { format: { mean: 1 }, lenient: { mean: 1 / 3 } },
     });
     expect(constrained.report.accuracy!.mean).toBeCloseTo(1 / 3, 12); // of L2 alone
-    const sampled = await further('--samples', '3', '--temperature', '1');
+    const sampled = found('sampled');
     expect(sampled.report.format!.mean).toBeCloseTo(
       share(sampled.rows.map(({ text }) => /^[a-h]$/.test(text))),
       12,
     );
     expect(sampled.report).toMatchObject({ majority: { n: 18 }, bestOfK: { n: 18 } });
-    const without = await evaluate('--constrained');
+    const without = of('without');
     expect([without.code, without.stderr]).toEqual([
       1,
       expect.stringMatching(/INVALID_ARGUMENT.*no answer grammar/),
     ]);
-  }, 120_000);
-  test('without a word about it, asks and samples as a run of the same model does, and says how', async () => {
+  });
+  test('without a word about it, asks and samples as a run of the same model does, and says how', () => {
     const { sampling } = resolveSettings({
       profile: 'small',
       model: { name: file('letters.gguf') },
     });
-    const args = [
-      'eval',
-      '--model',
-      file('letters.gguf'),
-      '--task',
-      file('letters.mjs'),
-      '--per-tier',
-      '1',
-      '--threads',
-      '1',
-    ];
-    const { stdout } = await runCli([...args, '--samples', '2'], {
-      ISOPRO_HOME: file('home'),
-      NO_COLOR: '1',
-    });
+    const { stdout } = of('asRun');
     expect(stdout).toContain(
       `, style ${sampling.style}, max ${sampling.maxTokens} tokens per reply; per cent solved`,
     );
@@ -308,12 +315,12 @@ describe('isopro-native eval', () => {
     // and not those of a larger model
     expect([sampling.style, sampling.temperature]).toEqual(['plain', 0.7]);
   });
-  test('pass@k as a table with intervals; a wrong k is refused', async () => {
-    const { code, stdout } = await evaluate('--samples', '4', '--k', '1,4', '--temperature', '1');
+  test('pass@k as a table with intervals; a wrong k is refused', () => {
+    const { code, stdout } = of('passAtK');
     expect(code).toBe(0);
     for (const text of ['pass@1', 'pass@4', 'always_c', 'ceiling']) expect(stdout).toContain(text);
-    expect((await evaluate('--samples', '4', '--k', '8')).code).toBe(2);
-  }, 300_000);
+    expect(of('wrongK').code).toBe(2);
+  });
 });
 
 test("the schedule by which the judge recomputes rates is the trainer's own", async () => {

@@ -29,7 +29,7 @@ import { forgettingNotes, forgettingSentences } from '../../src/text/figures.js'
 import { forgettingOf } from '../../src/statistics/index.js';
 import type { RunResult } from '../../src/training/result.js';
 import { inUse, resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
-import { asFlags, runCli } from '../cli/run-cli.js';
+import { asFlags, runLines, type CliResult } from '../cli/run-cli.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
@@ -428,31 +428,6 @@ test('a run measures on as many prompts as its rollouts have thousands of tokens
   expect(prompts(small, 1088)).toBe(0);
 });
 
-test('eval --forgetting: the bare base is where it was, on all texts', async () => {
-  const args = [
-    'eval',
-    '--forgetting',
-    '--model',
-    file('letters.gguf'),
-    '--threads',
-    '1',
-    '--context',
-    '1024',
-  ];
-  const { code, stdout } = await runCli([...args, '--json'], {
-    ISOPRO_HOME: file('home'),
-    NO_COLOR: '1',
-  });
-  expect(code).toBe(0);
-  expect(JSON.parse(stdout)).toMatchObject({
-    adapter: null,
-    forgetting: {
-      lost: { mean: 0, texts: 32 },
-      divergence: { mean: expect.closeTo(0, 5), texts: 200 },
-    },
-  });
-}, 300_000);
-
 test('texts that are not the committed ones: EVALUATION_SET_CORRUPT', () => {
   mkdirSync(file('texts'));
   const elsewhere = pathToFileURL(`${file('texts')}/`);
@@ -466,39 +441,55 @@ test('texts that are not the committed ones: EVALUATION_SET_CORRUPT', () => {
 });
 
 describe('a run', () => {
-  const cli = (...args: string[]): ReturnType<typeof runCli> =>
-    runCli(args, { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
+  /** Command lines in one process, one after the other. */
+  const cli = (...lines: string[][]): CliResult[] =>
+    runLines(lines, undefined, { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
   const letters = ['--model', file('letters.gguf'), '--task', file('letters.mjs')];
+  const commands = (out: string, flags: readonly string[]): string[][] => [
+    ['run', ...letters, '--out', file(out), ...flags, '--json'],
+    ['runs', 'show', file(out)],
+    ['judge', file(out), ...letters, '--json'],
+  ];
+  const FLAGS = { seed: 1, iterations: 1, ...LEARNS, devSize: 2, testSize: 4, forgetting: 7 };
+  let ran: CliResult;
+  let shown: CliResult;
+  let judged: CliResult;
+  let bare: CliResult;
   let result: RunResult;
 
-  test('measures what it was told to, and tells it where it tells the gain', async () => {
-    const flags = asFlags({
-      seed: 1,
-      iterations: 1,
-      ...LEARNS,
-      devSize: 2,
-      testSize: 4,
-      forgetting: 7,
-    });
-    const { code, stdout, stderr } = await cli(
-      'run',
-      ...letters,
-      '--out',
-      file('run'),
-      ...flags,
-      '--constrained',
+  beforeAll(() => {
+    const bareBase = ['eval', '--forgetting', '--model', file('letters.gguf')];
+    [ran, shown, judged, bare] = cli(...commands('run', [...asFlags(FLAGS), '--constrained']), [
+      ...bareBase,
+      '--threads',
+      '1',
+      '--context',
+      '1024',
       '--json',
-    );
+    ]) as [CliResult, CliResult, CliResult, CliResult];
+  }, 300_000);
+
+  test('eval --forgetting: the bare base is where it was, on all texts', () => {
+    const { code, stdout } = bare;
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      adapter: null,
+      forgetting: {
+        lost: { mean: 0, texts: 32 },
+        divergence: { mean: expect.closeTo(0, 5), texts: 200 },
+      },
+    });
+  });
+
+  test('measures what it was told to, and tells it where it tells the gain', () => {
+    const { code, stdout, stderr } = ran;
     expect([code, /error/.test(stderr)]).toEqual([0, false]);
     result = JSON.parse(stdout) as RunResult;
     const { forgetting } = result;
     expect(forgetting!.lost).toMatchObject({ texts: 2 });
     expect(forgetting!.divergence).toMatchObject({ texts: 7 });
-    for (const shown of [
-      (await cli('runs', 'show', file('run'))).stdout,
-      readFileSync(file('run/report.html'), 'utf8'),
-    ])
-      expect(shown).toMatch(/KL\(base \|\| trained\) on 7 of 200 general prompts/);
+    for (const text of [shown.stdout, readFileSync(file('run/report.html'), 'utf8')])
+      expect(text).toMatch(/KL\(base \|\| trained\) on 7 of 200 general prompts/);
     // of every tier, L2 alone is solved by b
     const { constrained } = result.test;
     for (const { mean, byTier, format } of [constrained!.before, constrained!.after]) {
@@ -506,10 +497,10 @@ describe('a run', () => {
       expect([byTier.L2!.mean, format!.mean]).toEqual([1, 1]);
     }
     expect(constrained).toMatchObject({ pairedP: 1, gained: 0, lost: 0 });
-  }, 300_000);
+  });
 
   test('has the single sums in its log, and passes its judge, who finds the same', async () => {
-    const { code, stdout } = await cli('judge', file('run'), ...letters, '--json');
+    const { code, stdout } = judged;
     expect(code).toBe(0);
     const { forgetting, heldOut } = JSON.parse(stdout) as {
       forgetting: { claimed: unknown; measured: unknown; difference: number };
@@ -622,23 +613,13 @@ describe('a run', () => {
     const whole = result.forgetting!.lost.mean;
     expect(whole).toBeGreaterThan(0);
     const limit = 0.6 * whole;
-    const flags = asFlags({
-      seed: 1,
-      iterations: 1,
-      ...LEARNS,
-      devSize: 2,
-      testSize: 4,
-      forgetting: 7,
-      maxForgetting: limit,
-    });
-    const { code, stdout } = await cli(
-      'run',
-      ...letters,
-      '--out',
-      file('limited'),
-      ...flags,
-      '--json',
-    );
+    const flags = asFlags({ ...FLAGS, maxForgetting: limit });
+    const [ran, shown, judged] = cli(...commands('limited', flags)) as [
+      CliResult,
+      CliResult,
+      CliResult,
+    ];
+    const { code, stdout } = ran;
     expect(code).toBe(0);
     const limited = JSON.parse(stdout) as RunResult;
     const { strength, tried } = limited.restraint!;
@@ -656,14 +637,10 @@ describe('a run', () => {
       expect.closeTo(norm! * strength, 6),
     ]);
     expect(await norms(limited)).toEqual(expected);
-    for (const shown of [
-      (await cli('runs', 'show', file('limited'))).stdout,
-      readFileSync(file('limited/report.html'), 'utf8'),
-    ])
-      expect(shown.replace(/\s+/g, ' ')).toContain(
+    for (const text of [shown.stdout, readFileSync(file('limited/report.html'), 'utf8')])
+      expect(text.replace(/\s+/g, ' ')).toContain(
         `submitted with ${strength} of its strength: the whole adapter loses ${whole.toFixed(4)} nats`,
       );
-    const judged = await cli('judge', file('limited'), ...letters, '--json');
     expect([judged.code, (JSON.parse(judged.stdout) as { verdict: string }).verdict]).toEqual([
       0,
       'pass',

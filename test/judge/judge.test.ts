@@ -50,6 +50,7 @@ import { temporaryFolder } from '../models/signed-log.js';
 import {
   localWitness,
   signTinyRun,
+  TEST,
   trainTinyRun,
   withFates,
   type Cheat,
@@ -642,8 +643,8 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
           heldOut: {
             passRate: 0.9,
             n: 8,
-            verdicts: ['pppp', 'pppf'].map((verdicts) => ({ weight: 0.5, verdicts })),
-            best: ['ffff', 'ffff'].map((verdicts) => ({ weight: 0.5, verdicts })),
+            verdicts: [{ weight: 1, verdicts: 'pppppppf' }],
+            best: [{ weight: 1, verdicts: 'ffffffff' }],
           },
         }),
       }),
@@ -843,8 +844,8 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
   beforeAll(async () => {
     await using model = await loadModel(trained.model, { threads: 1, contextTokens: 2048 });
     await using task = await openTask(trained.task);
-    const { problems } = await evaluationSet(task, 'test', 10);
-    const problem = problems.find(({ tier }) => tier === 'short')!;
+    const { problems } = await evaluationSet(task, 'test', TEST);
+    const problem = problems[0]!;
     heldOut = {
       problem,
       promptIds: [...model.renderChat(await task.prompt(problem, 'plain')).tokenIds],

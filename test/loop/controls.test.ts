@@ -46,11 +46,13 @@ const SETTINGS = {
   evaluation: { devSize: 5, testSize: 20 },
   monitor: { patience: 9 },
 } as const;
+/** What a run and its judge ask of each tier is most of what they take. */
+const TIER = "  tiers: [{ id: 'L0' }],\n";
 const REFERENCES = { ...SETTINGS, buffer: { accept: 'references' } } as const;
 
 beforeAll(() => {
   writeLetterModel(file('letters.gguf'));
-  writeLetterTask(file('letters.mjs'), { members: `  referenceReply: () => 'c',\n` });
+  writeLetterTask(file('letters.mjs'), { members: `${TIER}  referenceReply: () => 'c',\n` });
 });
 
 const recordsOf = (name: string): LogRecord[] => logRecords(file(name));
@@ -210,7 +212,7 @@ describe('references: an upper line', () => {
 
 describe('references are refused', () => {
   const refusal = async (name: string, members: string): Promise<unknown> => {
-    writeLetterTask(file(`${name}.mjs`), { members });
+    writeLetterTask(file(`${name}.mjs`), { members: `${TIER}${members}` });
     return run({ ...REFERENCES, task: file(`${name}.mjs`) }, { out: file(name) }).catch(
       (error: unknown) => error,
     );

@@ -14,7 +14,7 @@ import { DURABLE_STATES, type DurableState } from '../../src/durable.js';
 import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { asFlags, MAIN, type CliResult } from '../cli/run-cli.js';
-import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { ONE_TIER, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { runFigures } from '../models/run-figures.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
@@ -89,7 +89,7 @@ let reached: DurableState[];
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-gaps-'));
   writeLetterModel(file('letters.gguf'));
-  writeLetterTask(file('letters.mjs'));
+  writeLetterTask(file('letters.mjs'), { members: ONE_TIER });
   const { code, stdout, stderr } = await run('whole');
   expect(code === 0 ? '' : stderr).toBe('');
   if (material().task !== undefined)
@@ -161,7 +161,7 @@ function alone(states: readonly DurableState[]): Stop[][] {
   });
 }
 
-const CHAINS = 5;
+const CHAINS = 2;
 /**
  * Each state once, about the middle time that it is reached. A run is ended at several, each
  * further on than the one before, so that what goes on after the one comes to the next.

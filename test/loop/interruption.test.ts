@@ -17,7 +17,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { RunResult } from '../../src/training/result.js';
 import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
-import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { ONE_TIER, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
@@ -54,7 +54,7 @@ let expected: string;
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-interrupted-'));
   writeLetterModel(file('letters.gguf'));
-  writeLetterTask(file('letters.mjs'));
+  writeLetterTask(file('letters.mjs'), { members: ONE_TIER });
   const { code, stdout, stderr } = await runCli(command('whole'), environment());
   expect(code === 0 ? '' : stderr).toBe('');
   expected = adapterOf(stdout);

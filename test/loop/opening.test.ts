@@ -15,14 +15,14 @@ import { openRun, type OpenRun } from '../../src/training/open-run.js';
 import { VerifierThreads } from '../../src/tasks/verifier-threads.js';
 import { run } from '../../src/training/loop.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
-import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { ONE_TIER, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { logRecords, rolloutsOf } from '../models/log-records.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
 const file = (name: string): string => path.join(folder, name);
 const input: RunSettingsInput = {
-  task: file('letters.mjs'),
+  task: file('single.mjs'),
   seed: '3',
   iterations: 2,
   signer: 'single-process',
@@ -33,6 +33,7 @@ const input: RunSettingsInput = {
   layers: { rank: 4, topLayers: 1 },
   evaluation: { devSize: 4, testSize: 4 },
 };
+const ofThreeTiers: RunSettingsInput = { ...input, task: file('letters.mjs') };
 const opened = async (
   given: RunSettingsInput = input,
   options: RunOptions = { out: file('run') },
@@ -57,6 +58,7 @@ beforeAll(() => {
   process.env.ISOPRO_HOME = file('home');
   writeLetterModel(file('letters.gguf'));
   writeLetterTask(file('letters.mjs'));
+  writeLetterTask(file('single.mjs'), { members: ONE_TIER });
 });
 afterEach(() => void jest.restoreAllMocks());
 afterAll(() => {
@@ -104,17 +106,18 @@ test('a run that fails says so, whatever closing says', async () => {
 
 test('a trainer that cannot be taken back to its checkpoint is not left behind', async () => {
   const stopped = new AbortController();
-  const running = run(input, {
-    out: file('run'),
+  const out = file('trained');
+  const running = run(ofThreeTiers, {
+    out,
     signal: stopped.signal,
     onIteration: () => stopped.abort(),
   });
   await expect(running).rejects.toMatchObject({ code: 'ABORTED' });
   const disposals = jest.spyOn(Trainer.prototype, 'dispose');
   jest.spyOn(Trainer.prototype, 'setOptimiser').mockRejectedValueOnce(new Error('no memory'));
-  await expect(opened()).rejects.toThrow('no memory');
+  await expect(opened(ofThreeTiers, { out })).rejects.toThrow('no memory');
   expect(disposals).toHaveBeenCalledTimes(1);
-  const again = await opened();
+  const again = await opened(ofThreeTiers, { out });
   expect([again.stage, again.iteration]).toEqual(['iteration', 1]);
   // all that the iteration left, and what is kept of the time before it
   const { state, session, context } = again;
@@ -132,15 +135,15 @@ test('a trainer that cannot be taken back to its checkpoint is not left behind',
   expect(session.history.map(({ iteration }) => iteration)).toEqual([1]);
   const admitted = Object.values(state.buffer.composition()).reduce((a, b) => a + b, 0);
   const { spent } = state;
-  const rollouts = rolloutsOf(logRecords(file('run')));
+  const rollouts = rolloutsOf(logRecords(out));
   expect(admitted).toBe(rollouts.filter(({ admission }) => admission === 'admitted').length);
   for (const figure of Object.values(spent)) expect(figure).toBeGreaterThan(0);
   expect(context.kept).toBeDefined();
   await again.dispose();
-  cpSync(file('run'), file('lost'), { recursive: true });
+  cpSync(out, file('lost'), { recursive: true });
   for (const suffix of ['', '-wal', '-shm'])
     rmSync(path.join(file('lost'), `log.sqlite${suffix}`), { force: true });
-  await expect(opened(input, { out: file('lost') })).rejects.toMatchObject({
+  await expect(opened(ofThreeTiers, { out: file('lost') })).rejects.toMatchObject({
     code: 'LOG_UNREADABLE',
     message: `${file('lost')} has checkpoints of a run, but no log with its records`,
   });

@@ -28,7 +28,7 @@ import type { RunResult } from '../../src/training/result.js';
 import { asFlags, LIBRARY, MAIN, runCli, runLines, type CliResult } from '../cli/run-cli.js';
 import { logRecords } from '../models/log-records.js';
 import { judgeLog } from '../models/judge-log.js';
-import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { LEARNS, ONE_TIER, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
@@ -49,6 +49,9 @@ const command = (out: string, ...more: string[]): string[] => [
 ];
 const run = (...args: string[]): ReturnType<typeof runCli> =>
   runCli(args, { ISOPRO_HOME: home, NO_COLOR: '1' });
+/** One after the other in one process. */
+const lines = (...all: string[][]): CliResult[] =>
+  runLines(all, undefined, { ISOPRO_HOME: home, NO_COLOR: '1' });
 const recordsOf = (name: string): LogRecord[] => logRecords(file(name));
 
 beforeAll(() => {
@@ -121,16 +124,28 @@ describe('a run', () => {
     expect(readFileSync(path.join(file('whole'), 'manifest.json'), 'utf8')).not.toContain(folder);
   });
 
-  test('passes its judge, who evaluates the submitted adapter anew', async () => {
-    const { code, stdout, stderr } = await run(
-      'judge',
-      file('whole'),
-      '--model',
-      file('letters.gguf'),
-      '--task',
-      file('letters.mjs'),
-      '--json',
+  /** The judge, the command of the run again, and that with another setting. */
+  let afterwards: CliResult[];
+  let logBefore: Buffer;
+
+  test('passes its judge, who evaluates the submitted adapter anew', () => {
+    logBefore = readFileSync(path.join(file('whole'), 'log.sqlite'));
+    afterwards = lines(
+      [
+        'judge',
+        file('whole'),
+        '--model',
+        file('letters.gguf'),
+        '--task',
+        file('letters.mjs'),
+        '--fresh',
+        '5',
+        '--json',
+      ],
+      command('whole', '--json'),
+      command('whole', '--gate-level', '0.01'),
     );
+    const { code, stdout, stderr } = afterwards[0]!;
     expect(code === 0 ? '' : stdout + stderr).toBe('');
     const report = JSON.parse(stdout) as { scores: { hard_fail: boolean; accuracy_score: number } };
     expect(report.scores.hard_fail).toBe(false);
@@ -253,9 +268,9 @@ describe('a run', () => {
     expect(sum(seconds)).toBeLessThan(result.seconds);
   });
 
-  test('given again on a finished folder gives the same result and changes nothing', async () => {
-    const before = readFileSync(path.join(file('whole'), 'log.sqlite'));
-    const { code, stdout } = await run(...command('whole', '--json'));
+  test('given again on a finished folder gives the same result and changes nothing', () => {
+    const before = logBefore;
+    const { code, stdout } = afterwards[1]!;
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual({ ...result, nothingRun: true });
     expect(readFileSync(path.join(file('whole'), 'log.sqlite')).equals(before)).toBe(true);
@@ -350,33 +365,36 @@ describe('a run', () => {
     },
   );
 
-  test('with other settings on the same folder is refused by name', async () => {
-    const { code, stderr } = await run(...command('whole', '--gate-level', '0.01'));
+  test('with other settings on the same folder is refused by name', () => {
+    const { code, stderr } = afterwards[2]!;
     expect(code).toBe(1);
     expect(stderr).toMatch(/RUN_DIFFERS.*settings\.evaluation\.gateLevel/s);
   });
 });
 
-test('what makes the model worse is rolled back on the dev problems, and the judge finds nothing wrong with that', async () => {
+test('what makes the model worse is rolled back on the dev problems, and the judge finds nothing wrong with that', () => {
   // the untrained model's greedy answer passes, and the control trains on everything else
   writeLetterTask(file('spoiled.mjs'), {
     verifier: "{ kind: answer === 'f' ? 'pass' : 'fail', violations: [], metrics: {} }",
+    members: ONE_TIER,
   });
-  const { code, stdout, stderr } = await run(
-    'run',
-    '--model',
-    file('letters.gguf'),
-    '--task',
-    file('spoiled.mjs'),
-    '--out',
-    file('spoiled'),
-    ...SMALL,
-    '--accept',
-    'failing',
-    '--patience',
-    '9',
-    '--json',
-  );
+  const given = ['--model', file('letters.gguf'), '--task', file('spoiled.mjs')];
+  const [spoiled, judged] = lines(
+    [
+      'run',
+      ...given,
+      '--out',
+      file('spoiled'),
+      ...SMALL,
+      '--accept',
+      'failing',
+      '--patience',
+      '9',
+      '--json',
+    ],
+    ['judge', file('spoiled'), ...given, '--fresh', '5', '--json'],
+  ) as [CliResult, CliResult];
+  const { code, stdout, stderr } = spoiled;
   expect(code === 0 ? '' : stderr).toBe('');
   const { test: accuracy, iterations, adapter } = JSON.parse(stdout) as RunResult;
   expect(accuracy.before.mean).toBe(1);
@@ -405,15 +423,6 @@ test('what makes the model worse is rolled back on the dev problems, and the jud
         : [],
     ),
   );
-  const judged = await run(
-    'judge',
-    file('spoiled'),
-    '--model',
-    file('letters.gguf'),
-    '--task',
-    file('spoiled.mjs'),
-    '--json',
-  );
   expect(judged.code === 0 ? '' : judged.stdout + judged.stderr).toBe('');
 }, 300_000);
 
@@ -435,19 +444,65 @@ describe('what is wrong is said before anything is written', () => {
     [['--buffer', 'classic', '--steps-per-iteration', '3'], /--steps-per-iteration/],
     [['--layers', '0,1', '--top-layers', '2'], /--top-layers/],
   ];
-  const said: CliResult[] = [];
-  beforeAll(() => {
-    const of = [
-      'run',
-      '--model',
-      file('letters.gguf'),
-      '--task',
-      file('letters.mjs'),
-      '--out',
-      file('never'),
-    ];
-    said.push(...runLines(WRONG.map(([flags]) => [...of, ...flags])));
+  /** None of these runs comes to its second iteration. */
+  const SHORT = asFlags({
+    seed: 1,
+    ...LEARNS,
+    iterations: 1,
+    rollouts: 16,
+    devSize: 4,
+    testSize: 2,
   });
+  const of = (task: string, out: string, model = 'letters.gguf'): string[] => [
+    'run',
+    '--model',
+    file(model),
+    '--task',
+    file(`${task}.mjs`),
+    '--out',
+    file(out),
+  ];
+  const UNTRAINABLE = [[[]], [['--dry-run']]] as const;
+  const UNSTEADY = [
+    ['dice', "{ kind: Math.random() < 0.5 ? 'pass' : 'fail' }"],
+    ['moody', "{ kind: answer !== 'c' && globalThis.mood++ % 2 === 0 ? 'pass' : 'fail' }"],
+  ] as const;
+  const RUNS: readonly string[] = ['undecided', 'dice', 'moody', 'hopeless'];
+  const said: CliResult[] = [];
+  const untrainable: CliResult[] = [];
+  const ended = new Map<string, CliResult>();
+  beforeAll(() => {
+    const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
+    const scaling = [
+      { key: 'qwen2.rope.scaling.type', value: text('yarn') },
+      { key: 'qwen2.rope.scaling.factor', value: float32(2) },
+    ];
+    writeFileSync(
+      file('yarn.gguf'),
+      Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]),
+    );
+    writeLetterTask(file('undecided.mjs'), {
+      verifier: "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }",
+      members: ONE_TIER,
+    });
+    for (const [name, verifier] of UNSTEADY)
+      writeLetterTask(file(`${name}.mjs`), {
+        verifier,
+        members: `${ONE_TIER}  start: (globalThis.mood = 0),\n`,
+      });
+    writeLetterTask(file('hopeless.mjs'), {
+      verifier: "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }",
+      members: ONE_TIER,
+    });
+    const results = lines(
+      ...WRONG.map(([flags]) => [...of('letters', 'never'), ...flags]),
+      ...UNTRAINABLE.map(([flags]) => [...of('letters', 'never', 'yarn.gguf'), ...SHORT, ...flags]),
+      ...RUNS.map((name) => [...of(name, name), ...SHORT, '--patience', '9']),
+    );
+    said.push(...results.splice(0, WRONG.length));
+    untrainable.push(...results.splice(0, UNTRAINABLE.length));
+    for (const [i, name] of RUNS.entries()) ended.set(name, results[i]!);
+  }, 180_000);
   test.each(WRONG)('%j', (flags, message) => {
     const { code, stderr } = said[WRONG.findIndex(([each]) => each === flags)]!;
     expect(code).toBe(2);
@@ -455,97 +510,33 @@ describe('what is wrong is said before anything is written', () => {
     expect(existsSync(file('never'))).toBe(false);
   });
 
-  test.each([[[]], [['--dry-run']]])(
-    'a model that answers but cannot be trained: %j',
-    async (flags) => {
-      const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
-      const scaling = [
-        { key: 'qwen2.rope.scaling.type', value: text('yarn') },
-        { key: 'qwen2.rope.scaling.factor', value: float32(2) },
-      ];
-      writeFileSync(
-        file('yarn.gguf'),
-        Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]),
-      );
-      const { code, stderr } = await run(
-        'run',
-        '--model',
-        file('yarn.gguf'),
-        '--task',
-        file('letters.mjs'),
-        '--out',
-        file('never'),
-        ...SMALL,
-        ...flags,
-      );
-      expect(code).toBe(1);
-      expect(stderr).toMatch(/error MODEL_UNSUPPORTED: .*yarn cannot be trained/);
-      expect(existsSync(file('never'))).toBe(false);
-    },
-  );
+  test.each(UNTRAINABLE)('a model that answers but cannot be trained: %j', (flags) => {
+    const { code, stderr } = untrainable[UNTRAINABLE.findIndex(([each]) => each === flags)]!;
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/error MODEL_UNSUPPORTED: .*yarn cannot be trained/);
+    expect(existsSync(file('never'))).toBe(false);
+  });
 
-  test('a verifier that never decides ends the run, and says why', async () => {
-    writeLetterTask(file('undecided.mjs'), {
-      verifier: "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }",
-    });
-    const { code, stderr } = await run(
-      'run',
-      '--model',
-      file('letters.gguf'),
-      '--task',
-      file('undecided.mjs'),
-      '--out',
-      file('undecided'),
-      ...SMALL,
-    );
+  test('a verifier that never decides ends the run, and says why', () => {
+    const { code, stderr } = ended.get('undecided')!;
     expect(code).toBe(1);
     expect(stderr).toMatch(/VERIFIER_UNDECIDED.*the oracle sleeps/s);
-  }, 180_000);
+  });
 
-  test('a task whose problems or verdicts come out otherwise the second time is refused before anything is trained', async () => {
-    for (const [name, verifier] of [
-      ['dice', "{ kind: Math.random() < 0.5 ? 'pass' : 'fail' }"],
-      ['moody', "{ kind: answer !== 'c' && globalThis.mood++ % 2 === 0 ? 'pass' : 'fail' }"],
-    ] as const) {
-      writeLetterTask(file(`${name}.mjs`), {
-        verifier,
-        members: '  start: (globalThis.mood = 0),\n',
-      });
-      const { code, stderr } = await run(
-        'run',
-        '--model',
-        file('letters.gguf'),
-        '--task',
-        file(`${name}.mjs`),
-        '--out',
-        file(name),
-        ...SMALL,
-      );
+  test('a task whose problems or verdicts come out otherwise the second time is refused before anything is trained', () => {
+    for (const [name] of UNSTEADY) {
+      const { code, stderr } = ended.get(name)!;
       expect(code).toBe(1);
       expect(stderr).toMatch(/TASK_INVALID.*"verify" is not deterministic/s);
       expect(stderr).not.toContain('iteration 1');
     }
     expect(existsSync(file('dice'))).toBe(false); // its policy's answers showed it
-  }, 180_000);
+  });
 
   test('a run in which nothing is accepted ends with exit code 3 and a line', async () => {
-    writeLetterTask(file('hopeless.mjs'), {
-      verifier: "{ kind: 'fail', violations: [{ category: 'no', detail: 'no' }], metrics: {} }",
-    });
-    const { code, stdout } = await run(
-      'run',
-      '--model',
-      file('letters.gguf'),
-      '--task',
-      file('hopeless.mjs'),
-      '--out',
-      file('hopeless'),
-      ...SMALL,
-      '--patience',
-      '9',
-    );
+    const { code, stdout } = ended.get('hopeless')!;
     expect(code).toBe(3);
     expect(stdout).toMatch(/nothing was trained/);
     expect((await verifyRun(file('hopeless'), { streams: RUN_STREAMS, home })).outcome).toBe('ok');
-  }, 180_000);
+  });
 });

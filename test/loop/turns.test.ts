@@ -45,6 +45,7 @@ const pairTask = (name: string): void => {
       "{ kind: [...answer].every((letter) => 'cd'.includes(letter)) ? 'pass' : 'fail', violations: [], metrics: {} }",
     numbers: 400,
     members: `${PAIR}
+  tiers: [{ id: 'L0' }],
   parse: (text, problem, earlier) =>
     /^[a-h]$/.test(text) ? { ok: true, answer: [...earlier, text].join('') } : { ok: false, category: 'format', detail: 'a letter' },
 `,
@@ -93,6 +94,7 @@ describe.each(['rft', 'grpo'] as const)('a run with %s', (algorithm) => {
       model: file('letters.gguf'),
       task: file('pair.mjs'),
       heldOut: 'both',
+      fresh: 5,
     });
     expect([
       verdict,

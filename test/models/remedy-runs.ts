@@ -21,7 +21,7 @@ import {
   OPERATIONS,
 } from '../../src/trainees/lora/operations.js';
 import { mergeSettings } from '../../src/training/settings.js';
-import { writeLetterModel, writeLetterTask } from './letters.js';
+import { ONE_TIER, writeLetterModel, writeLetterTask } from './letters.js';
 
 interface Answer {
   readonly rule: RuleId;
@@ -39,6 +39,8 @@ export interface RemedyRun extends Answer {
    * right answer of eight.
    */
   readonly fragile?: boolean;
+  /** On a task of three tiers, of which one is not trained on; else of one. */
+  readonly tiers?: boolean;
   readonly settings?: RunSettingsInput;
 }
 
@@ -94,6 +96,7 @@ export const REMEDY_RUNS: Readonly<Record<string, RemedyRun>> = {
     rule: 'R3',
     at: 2,
     rules: { ...ALWAYS, r3: { patience: 1, minGain: 0.99, z: 0 } },
+    tiers: true,
     edit: ({ lastSoundAdapter }) => [{ op: 'stop', restore: lastSoundAdapter }],
   },
   raise_rank: { ...full, edit: () => [{ op: 'raise_rank', module: MODULE, from: 2, to: 4 }] },
@@ -187,9 +190,11 @@ export const SETTINGS: RunSettingsInput = {
 export function writeRemedyInputs(folder: string): void {
   writeLetterModel(join(folder, 'letters.gguf'));
   writeLetterModel(join(folder, 'fragile.gguf'), 1n, ['d']);
-  writeLetterTask(join(folder, 'letters.mjs'));
+  writeLetterTask(join(folder, 'letters.mjs'), { members: ONE_TIER });
+  writeLetterTask(join(folder, 'tiers.mjs'));
   writeLetterTask(join(folder, 'fragile.mjs'), {
     verifier: "{ kind: 'pass', violations: [], metrics: {} }",
+    members: ONE_TIER,
   });
 }
 
@@ -203,7 +208,7 @@ export function remedyRun(
   const name = remedy.fragile === true ? 'fragile' : 'letters';
   const settings = mergeSettings(SETTINGS, remedy.settings ?? {}, {
     model: { name: join(folder, `${name}.gguf`) },
-    task: join(folder, `${name}.mjs`),
+    task: join(folder, `${remedy.tiers === true ? 'tiers' : name}.mjs`),
   });
   return run(settings, {
     out: join(folder, out),

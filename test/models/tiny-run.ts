@@ -70,10 +70,10 @@ import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js'
  * can be made to find nothing, as on a machine that is too slow for it.
  */
 const TASK = `export default {
-  id: 'say-ok', version: '1', tiers: [{ id: 'short' }, { id: 'long' }],
+  id: 'say-ok', version: '1', tiers: [{ id: 'long' }],
   generate: (tier, seed) => {
     const word = (_, i) => ((seed >> BigInt(8 * i)) & 255n).toString(36);
-    return { words: Array.from({ length: tier === 'short' ? 1 : 3 }, word) };
+    return { words: Array.from({ length: 3 }, word) };
   },
   prompt: ({ words }) => [{ role: 'user', content: words.join(' ') }],
   parse: (text) => ({ ok: true, answer: text.trim(), form: 'text' }),
@@ -113,12 +113,13 @@ const EVALUATION = {
 } as const;
 const ITERATIONS = 12;
 /** Logged in each iteration: problems, and samples of each. */
-const PROBLEMS = 10;
+const PROBLEMS = 6;
 const SAMPLES = 4;
 const DRAWN = { temperature: 1, topP: 1 } as const;
 const BATCH = 8;
-/** Dev problems of each tier. */
-const DEV = 4;
+/** Problems of the one tier: a judge asks the task's thread for 120 of every tier, twice. */
+const DEV = 8;
+export const TEST = 20;
 
 /** Every pass is the same word: nothing else is to be trained on. */
 const RULES = { algorithm: { id: 'rft' }, buffer: { accept: 'passing', kind: 'classic' } } as const;
@@ -299,7 +300,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   await using task = await openTask(taskPath);
   const [dev, test] = [
     await evaluationSet(task, 'dev', DEV),
-    await evaluationSet(task, 'test', 10),
+    await evaluationSet(task, 'test', TEST),
   ];
   const identity = ({
     origin,
@@ -356,7 +357,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
         ...DRAWN,
       },
       optimiser: { learningRate, stepsPerIteration: 8, batchSize: BATCH, warmupSteps: 0 },
-      evaluation: { gate: false, gateLevel: 0.05, devSize: DEV, testSize: 10 },
+      evaluation: { gate: false, gateLevel: 0.05, devSize: DEV, testSize: TEST },
       algorithm: RULES.algorithm,
       buffer: { ...RULES.buffer, tierCap: 256, newShare: 0.5, accumulate: true },
     },
