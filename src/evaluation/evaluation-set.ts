@@ -101,6 +101,27 @@ const firstOfEach = (
 const identity = (problems: readonly Problem[]): string =>
   hash('sha256', canonicalJson(problems.map(({ id }) => id)));
 
+interface Draw {
+  readonly problem: Problem;
+  /** Problems that differ in a member that the prompt leaves out have the same question. */
+  readonly question: string;
+}
+/** The sets of a task overlap, and each call of a user's task crosses to its thread. */
+const DRAWN = new WeakMap<OpenTask, Map<string, Draw>>();
+
+async function drawOne(task: OpenTask, seed: bigint, tier: string): Promise<Draw> {
+  const drawn = DRAWN.get(task) ?? new Map<string, Draw>();
+  DRAWN.set(task, drawn);
+  const key = `${seed} ${tier}`;
+  const known = drawn.get(key);
+  if (known !== undefined) return known;
+  const problem = await task.generate(tier, seed);
+  const asked = await (task.question?.(problem, 'plain') ?? task.prompt(problem, 'plain'));
+  const draw = { problem, question: canonicalJson(asked as unknown as Json) };
+  drawn.set(key, draw);
+  return draw;
+}
+
 /** @param taken questions that are in a set already, to which those drawn here are added */
 async function draw(
   task: OpenTask,
@@ -112,11 +133,10 @@ async function draw(
   for (const { id: tier } of task.tiers) {
     const before = problems.length;
     for (let sample = 0; sample < DRAWS * perTier && problems.length - before < perTier; sample++) {
-      const problem = await task.generate(tier, seedOf(SEED, `${name} set`, tier, sample));
-      // a member that the prompt leaves out gives the same question another id
-      const question = canonicalJson(
-        (await (task.question?.(problem, 'plain') ??
-          task.prompt(problem, 'plain'))) as unknown as Json,
+      const { problem, question } = await drawOne(
+        task,
+        seedOf(SEED, `${name} set`, tier, sample),
+        tier,
       );
       if (taken.has(question)) continue;
       taken.add(question);

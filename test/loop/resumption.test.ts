@@ -325,7 +325,7 @@ describe('checkpoints', () => {
     expect(whole.code === 0 ? '' : whole.stderr).toBe('');
     await run('few killed', { ...conditions, stop: ['checkpoint.complete', 4] });
     const resumed = await run('few killed', conditions);
-    expect(resumed.stderr).toContain('goes on');
+    expect(resumed.stderr).toContain('continues');
     expect(adapterOf(resumed.stdout)).toBe(adapterOf(whole.stdout));
 
     const last = new Map<string, number>();
