@@ -2,10 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { visible } from '../../src/visible-text.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
-import { MAIN, runCli } from './run-cli.js';
+import { MAIN, runCli, runLines, type CliResult } from './run-cli.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-generate-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -16,7 +16,8 @@ const file = (name: string, content: string): string => {
   return path.join(folder, name);
 };
 const common = ['generate', '--model', model, '--max-tokens', '8', '--threads', '1'];
-const lines = (stdout: string): Record<string, unknown>[] =>
+type Rollouts = Record<string, unknown>[];
+const lines = (stdout: string): Rollouts =>
   stdout
     .trim()
     .split('\n')
@@ -37,6 +38,7 @@ describe('isopro-native generate', () => {
       '--seed',
     ];
     const first = await runCli([...args, '12345678901234567890']);
+    const [same, other] = runLines(['12345678901234567890', '7'].map((seed) => [...args, seed]));
     expect([first.code, first.stderr]).toEqual([0, '']);
     const rollouts = lines(first.stdout);
     expect(rollouts).toHaveLength(6);
@@ -48,8 +50,8 @@ describe('isopro-native generate', () => {
       });
       expect((rollout.tokenIds as number[]).length).toBe((rollout.logprobs as number[]).length);
     }
-    expect((await runCli([...args, '12345678901234567890'])).stdout).toBe(first.stdout);
-    expect((await runCli([...args, '7'])).stdout).not.toBe(first.stdout);
+    expect(same!.stdout).toBe(first.stdout);
+    expect([other!.code, other!.stdout === first.stdout]).toEqual([0, false]);
   });
 
   test('a JSONL file of prompts, messages and token ids, with names', async () => {
@@ -66,30 +68,27 @@ describe('isopro-native generate', () => {
     expect(rollouts[0]!.tokenIds).toEqual(rollouts[1]!.tokenIds);
   });
 
-  test('in a terminal one answer is its text, several are under headings; --json is JSONL there too', async () => {
+  test('in a terminal one answer is its text, several are under headings; --json is JSONL there too', () => {
     const terminal = { NODE_OPTIONS: '--import=data:text/javascript,process.stdout.isTTY=true' };
     const args = [...common, '--temperature', '0', '--prompt', 'hi'];
-    const [{ text }] = lines((await runCli([...args, '--json'], terminal)).stdout) as [
-      { text: string },
-    ];
-    expect((await runCli(args, terminal)).stdout).toBe(`${visible(text.trim())}\n`);
-    expect((await runCli([...args, '--samples', '2'], terminal)).stdout).toMatch(
-      /^--- prompt 1, answer 1: 8 tokens, .*^--- prompt 1, answer 2: /ms,
+    const [json, one, two] = runLines(
+      [[...args, '--json'], args, [...args, '--samples', '2']],
+      undefined,
+      terminal,
     );
+    const [{ text }] = lines(json!.stdout) as [{ text: string }];
+    expect(one!.stdout).toBe(`${visible(text.trim())}\n`);
+    expect(two!.stdout).toMatch(/^--- prompt 1, answer 1: 8 tokens, .*^--- prompt 1, answer 2: /ms);
   });
 
-  test('--raw continues a text as it stands: the same tokens as {"text"}, and fewer than with the chat template', async () => {
+  test('--raw continues a text as it stands: the same tokens as {"text"}, and fewer than with the chat template', () => {
     const prompts = file('texts.jsonl', '{"text":"hi"}\n{"prompt":"hi"}\n');
-    const raw = lines(
-      (await runCli([...common, '--temperature', '0', '--raw', '--prompt', 'hi', '--prompt', 'hi']))
-        .stdout,
-    );
-    const mixed = lines(
-      (await runCli([...common, '--temperature', '0', '--prompts', prompts])).stdout,
-    );
-    const all = lines(
-      (await runCli([...common, '--temperature', '0', '--raw', '--prompts', prompts])).stdout,
-    );
+    const greedy = [...common, '--temperature', '0'];
+    const [raw, mixed, all] = runLines([
+      [...greedy, '--raw', '--prompt', 'hi', '--prompt', 'hi'],
+      [...greedy, '--prompts', prompts],
+      [...greedy, '--raw', '--prompts', prompts],
+    ]).map(({ stdout }) => lines(stdout)) as [Rollouts, Rollouts, Rollouts];
     expect(mixed.map(({ promptTokens }) => promptTokens)).toEqual([
       raw[0]!.promptTokens,
       expect.any(Number),
@@ -108,32 +107,17 @@ describe('isopro-native generate', () => {
     expect(lines(stdout)).toMatchObject([{ id: 'a' }]);
   });
 
-  test('follows a grammar and a JSON Schema', async () => {
-    const grammar = await runCli([
-      ...common,
-      '--prompt',
-      'x',
-      '--grammar',
-      file('yes.gbnf', 'root ::= "yes" | "no"'),
+  test('follows a grammar and a JSON Schema', () => {
+    const asked = ['generate', '--model', model, '--threads', '1', '--prompt', 'x'];
+    const [grammar, schema] = runLines([
+      [...asked, '--max-tokens', '8', '--grammar', file('yes.gbnf', 'root ::= "yes" | "no"')],
+      [...asked, '--max-tokens', '40', '--json-schema', file('schema.json', '{"type":"boolean"}')],
     ]);
-    expect(['yes', 'no']).toContain(lines(grammar.stdout)[0]!.text);
-    const schema = await runCli([
-      'generate',
-      '--model',
-      model,
-      '--threads',
-      '1',
-      '--prompt',
-      'x',
-      '--max-tokens',
-      '40',
-      '--json-schema',
-      file('schema.json', '{"type":"boolean"}'),
-    ]);
-    expect(['true', 'false']).toContain(lines(schema.stdout)[0]!.text);
+    expect(['yes', 'no']).toContain(lines(grammar!.stdout)[0]!.text);
+    expect(['true', 'false']).toContain(lines(schema!.stdout)[0]!.text);
   });
 
-  test.each([
+  const WRONG: readonly [string, string[], number, string][] = [
     ['no prompt', [], 2, 'Give either --prompt or --prompts'],
     ['an unknown flag', ['--prompt', 'x', '--tempersture', '1'], 2, 'tempersture'],
     ['a flag without its value', ['--prompt'], 2, 'prompt'],
@@ -163,26 +147,30 @@ describe('isopro-native generate', () => {
       1,
       'MODEL_NOT_FOUND',
     ],
-  ])('%s: a clear line and the right exit code', async (_name, args, expectedCode, message) => {
-    const { code, stdout, stderr } = await runCli([...common, ...args]);
-    expect([code, stdout]).toEqual([expectedCode, '']);
-    expect(stderr).toContain(message);
-    expect(stderr).not.toMatch(/^\s+at /m);
-  });
+  ];
+  const said: CliResult[] = [];
+  beforeAll(() => void said.push(...runLines(WRONG.map(([, args]) => [...common, ...args]))));
+  test.each(WRONG)(
+    '%s: a clear line and the right exit code',
+    (_name, args, expectedCode, message) => {
+      const { code, stdout, stderr } = said[WRONG.findIndex(([, each]) => each === args)]!;
+      expect([code, stdout]).toEqual([expectedCode, '']);
+      expect(stderr).toContain(message);
+      expect(stderr).not.toMatch(/^\s+at /m);
+    },
+  );
 
-  test('a line of the prompts that is not usable is named', async () => {
-    for (const bad of [
+  test('a line of the prompts that is not usable is named', () => {
+    const bad = [
       '{"prompt":1}',
       'not json',
       '{"prompt":"a","tokenIds":[1]}',
       '{"prompt":"a","text":"a"}',
       '{}',
-    ]) {
-      const { code, stderr } = await runCli([
-        ...common,
-        '--prompts',
-        file('bad.jsonl', `{"prompt":"ok"}\n${bad}\n`),
-      ]);
+    ].map((line, i) => file(`bad-${i}.jsonl`, `{"prompt":"ok"}\n${line}\n`));
+    const named = runLines(bad.map((each) => [...common, '--prompts', each]));
+    expect(named).toHaveLength(bad.length);
+    for (const { code, stderr } of named) {
       expect(code).toBe(1);
       expect(stderr).toContain('line 2');
     }

@@ -26,7 +26,10 @@ export async function runCli(
   return { code, stdout, stderr };
 }
 
-const LINES = fileURLToPath(new URL('../../dist/test/models/command-lines.js', import.meta.url));
+/** Reads command lines as JSON, and writes what became of each. */
+export const LINES = fileURLToPath(
+  new URL('../../dist/test/models/command-lines.js', import.meta.url),
+);
 
 /**
  * Command lines one after the other in one process: a start takes half a second, and what is said
@@ -42,8 +45,25 @@ export function runLines(
     cwd,
     env: { ...process.env, ...env },
     encoding: 'utf8',
+    maxBuffer: 2 ** 28,
   });
   if (status !== 0) throw new Error(`the command lines ended with ${status}: ${stderr}`);
+  return JSON.parse(stdout) as CliResult[];
+}
+
+/** As runLines, where this process has to answer meanwhile. */
+export async function runLinesMeanwhile(
+  lines: readonly (readonly string[])[],
+  cwd?: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<CliResult[]> {
+  const child = spawn(process.execPath, [LINES], { cwd, env: { ...process.env, ...env } });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  child.stdin.end(JSON.stringify(lines));
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  if (code !== 0) throw new Error(`the command lines ended with ${code}: ${stderr}`);
   return JSON.parse(stdout) as CliResult[];
 }
 

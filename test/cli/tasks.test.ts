@@ -36,9 +36,51 @@ const answer = (schedule: Record<string, number>): string =>
     .map(([label, start]) => `${label}: ${start}`)
     .join(', ')}</answer>`;
 
+const T4RD = ['tasks', 'generate', '--tier', 'T4rd', '--count', '3', '--seed', '9', '--json'];
+const COINS = join(root, 'examples/custom-verifier.ts');
+/** What needs no standard input, without a start for each. */
+const LINES = {
+  list: ['tasks', 'list'],
+  listJson: ['tasks', 'list', '--json'],
+  generated: T4RD,
+  easy: ['tasks', 'generate', '--tier', 'T0'],
+  frozen: ['tasks', 'generate', '--set', 'test', '--tier', 'T1', '--count', '100', '--json'],
+  extract: ['tasks', 'generate', '--task', 'extract', '--count', '2', '--json'],
+  ladder: ['tasks', 'generate', '--task', 'ladder', '--count', '2', '--json'],
+  two: ['tasks', 'generate', '--count', '2', '--json'],
+  baselines: ['tasks', 'baselines', '--count', '20', '--json'],
+  baselinesText: ['tasks', 'baselines', '--count', '5'],
+  convoy: ['tasks', 'baselines', '--task', 'convoy', '--set', 'dev', '--count', '20'],
+  gate: ['bench', 'gate', '--campaigns', '4', '--json'],
+  gateOfNone: ['bench', 'gate', '--campaigns', '0'],
+  coins: ['tasks', 'baselines', '--task', COINS, '--count', '10', '--json'],
+  coin: ['tasks', 'generate', '--task', COINS, '--tier', 'E1', '--json'],
+} as const;
+const WRONG: readonly [string[], number, string][] = [
+  [['tasks'], 2, 'Name an action'],
+  [['tasks', 'generate', '--tier', 'T9'], 1, 'TIER_UNKNOWN'],
+  [['tasks', 'generate', '--task', 'nothing'], 1, 'TASK_UNKNOWN'],
+  [['tasks', 'generate', '--task', './absent.ts'], 1, 'TASK_UNKNOWN'],
+  [['tasks', 'generate', '--count', '0'], 2, '--count'],
+  [['tasks', 'generate', '--seed', 'x'], 2, '--seed'],
+  [['tasks', 'generate', '--seed', '18446744073709551616'], 2, '--seed'],
+  [['tasks', 'generate', '--set', 'train'], 2, 'set'],
+  [['tasks', 'verify', 'absent.jsonl'], 1, 'absent.jsonl'],
+  [['tasks', 'verify', '--nonsense'], 2, 'nonsense'],
+];
+const said: CliResult[] = [];
+beforeAll(() => {
+  const all = [...Object.values(LINES), ...WRONG.map(([args]) => args)];
+  said.push(...runLines(all, undefined, { NO_COLOR: '1' }));
+}, 120_000);
+const of = (name: keyof typeof LINES): { code: number | null; out: string } => {
+  const { code, stdout } = said[Object.keys(LINES).indexOf(name)]!;
+  return { code, out: stdout };
+};
+
 describe('isopro-native tasks', () => {
   test('list names tasks, tiers and the frozen sets', () => {
-    const { tasks } = JSON.parse(cli(['tasks', 'list', '--json']).out) as {
+    const { tasks } = JSON.parse(of('listJson').out) as {
       tasks: {
         id: string;
         tiers: { id: string; trains: boolean }[];
@@ -72,12 +114,11 @@ describe('isopro-native tasks', () => {
       'T5',
     ]);
     expect(tasks[0]!.sets.map(({ problems }) => problems)).toEqual([800, 160]);
-    expect(cli(['tasks', 'list']).out).toContain('held out of training');
+    expect(of('list').out).toContain('held out of training');
   });
 
   test('generate prints the same problems for the same seed, as JSON lines', () => {
-    const args = ['tasks', 'generate', '--tier', 'T4rd', '--count', '3', '--seed', '9', '--json'];
-    const first = cli(args);
+    const first = cli(T4RD);
     expect(first.code).toBe(0);
     const rows = lines<{
       problem: SchedulingProblem;
@@ -87,16 +128,12 @@ describe('isopro-native tasks', () => {
     expect(new Set(rows.map(({ problem }) => problem.id)).size).toBe(3);
     for (const { problem, messages } of rows)
       expect([problem.tier, messages.length, messages[0]!.role]).toEqual(['T4rd', 1, 'user']);
-    expect(cli(args).out).toBe(first.out);
-    expect(cli(['tasks', 'generate', '--tier', 'T0']).out).toContain(
-      '<answer>A: ?, B: ?, C: ?, D: ?</answer>',
-    );
+    expect(of('generated').out).toBe(first.out);
+    expect(of('easy').out).toContain('<answer>A: ?, B: ?, C: ?, D: ?</answer>');
   });
 
   test('generate --set prints the frozen problems', () => {
-    const rows = lines<{ problem: SchedulingProblem }>(
-      cli(['tasks', 'generate', '--set', 'test', '--tier', 'T1', '--count', '100', '--json']).out,
-    );
+    const rows = lines<{ problem: SchedulingProblem }>(of('frozen').out);
     expect(rows.map(({ problem }) => problem)).toEqual(
       set.filter(({ problem }) => problem.tier === 'T1').map(({ problem }) => problem),
     );
@@ -105,12 +142,10 @@ describe('isopro-native tasks', () => {
   test.each([
     ['extract', 5, 'json', (reference: object) => JSON.stringify(reference)],
     ['ladder', 12, 'line', (reference: string) => reference],
-  ] as [string, number, string, (reference: unknown) => string][])(
+  ] as ['extract' | 'ladder', number, string, (reference: unknown) => string][])(
     '%s: problems of every tier, generated and frozen, go straight into verify',
     (task, tiers, form, reply) => {
-      const made = lines<{ problem: { id: string; tier: string } }>(
-        cli(['tasks', 'generate', '--task', task, '--count', '2', '--json']).out,
-      );
+      const made = lines<{ problem: { id: string; tier: string } }>(of(task).out);
       expect(new Set(made.map(({ problem }) => problem.tier)).size).toBe(tiers);
       const frozen = frozenSet(task, 'test').problems.filter((_, index) => index % 25 === 0);
       const input = [
@@ -136,9 +171,7 @@ describe('isopro-native tasks', () => {
   );
 
   test('generated problems go straight into verify; verdicts come out in order', () => {
-    const rows = lines<{ problem: SchedulingProblem }>(
-      cli(['tasks', 'generate', '--count', '2', '--json']).out,
-    );
+    const rows = lines<{ problem: SchedulingProblem }>(of('two').out);
     const input = rows
       .map(({ problem }) =>
         JSON.stringify({
@@ -179,13 +212,17 @@ describe('isopro-native tasks', () => {
         .map((row) => JSON.stringify(row))
         .join('\n'),
     );
+    const [json, text] = runLines([
+      ['tasks', 'verify', file, '--grade', '--trace', '--feedback', '--json'],
+      ['tasks', 'verify', file],
+    ]);
     const [good, cut, none] = lines<{
       kind: string;
       grades: Record<string, string>;
       trace: unknown[];
       violations: { category: string }[];
       feedback: string;
-    }>(cli(['tasks', 'verify', file, '--grade', '--trace', '--feedback', '--json']).out);
+    }>(json!.stdout);
     expect(good).toMatchObject({
       kind: 'pass',
       grades: { feasible: 'pass', epsilon0: 'pass', 'epsilon0.1': 'pass' },
@@ -197,7 +234,7 @@ describe('isopro-native tasks', () => {
       violations: [{ category: 'format' }],
       feedback: expect.stringContaining('<answer>'),
     });
-    expect(cli(['tasks', 'verify', file]).out).toContain('1 verdicts'.replace('1', '3'));
+    expect(text!.stdout).toContain('1 verdicts'.replace('1', '3'));
   });
 
   test('lines that cannot be judged are errors in their place, the others are judged, exit code 1', () => {
@@ -245,7 +282,7 @@ describe('isopro-native tasks', () => {
   });
 
   test('baselines: every policy by tier with n and an interval, and the notes', () => {
-    const { out, code } = cli(['tasks', 'baselines', '--count', '20', '--json']);
+    const { out, code } = of('baselines');
     expect(code).toBe(0);
     const { policies, notes } = JSON.parse(out) as {
       policies: Record<
@@ -290,19 +327,8 @@ describe('isopro-native tasks', () => {
       }
     }
     expect(notes['earliest-start']).toContain('exact solver');
-    expect(cli(['tasks', 'baselines', '--count', '5']).out).toContain(
-      'earliest-start: exact solver',
-    );
-    const scored = cli([
-      'tasks',
-      'baselines',
-      '--task',
-      'convoy',
-      '--set',
-      'dev',
-      '--count',
-      '20',
-    ]).out;
+    expect(of('baselinesText').out).toContain('earliest-start: exact solver');
+    const scored = of('convoy').out;
     expect(scored).toMatch(/mean score.*\n\n +match\nn +20\nrandom-valid +0\.\d{3}/);
     expect(scored).toContain(
       'valid: random-valid 100.0 % (84-100), best-constant 100.0 % (84-100), grid-search 100.0 % (84-100)',
@@ -336,22 +362,9 @@ export default {
     expect(lines<{ kind: string }>(out).map(({ kind }) => kind)).toEqual(['pass', 'fail', 'none']);
   });
 
-  const WRONG: readonly [string[], number, string][] = [
-    [['tasks'], 2, 'Name an action'],
-    [['tasks', 'generate', '--tier', 'T9'], 1, 'TIER_UNKNOWN'],
-    [['tasks', 'generate', '--task', 'nothing'], 1, 'TASK_UNKNOWN'],
-    [['tasks', 'generate', '--task', './absent.ts'], 1, 'TASK_UNKNOWN'],
-    [['tasks', 'generate', '--count', '0'], 2, '--count'],
-    [['tasks', 'generate', '--seed', 'x'], 2, '--seed'],
-    [['tasks', 'generate', '--seed', '18446744073709551616'], 2, '--seed'],
-    [['tasks', 'generate', '--set', 'train'], 2, 'set'],
-    [['tasks', 'verify', 'absent.jsonl'], 1, 'absent.jsonl'],
-    [['tasks', 'verify', '--nonsense'], 2, 'nonsense'],
-  ];
-  const said: CliResult[] = [];
-  beforeAll(() => void said.push(...runLines(WRONG.map(([args]) => args))));
   test.each(WRONG)('%j exits with %i and says %s', (args, code, text) => {
-    const { stdout, stderr, ...result } = said[WRONG.findIndex(([each]) => each === args)]!;
+    const { stdout, stderr, ...result } =
+      said[Object.keys(LINES).length + WRONG.findIndex(([each]) => each === args)]!;
     expect([result.code, stdout]).toEqual([code, '']);
     expect(stderr).toContain(text);
     expect(stderr).not.toMatch(/^\s+at /m);
@@ -368,10 +381,7 @@ describe('isopro-native bench verify', () => {
 
 describe('isopro-native bench gate', () => {
   test('prints rates of false promotions and of power as JSON', () => {
-    const result = JSON.parse(cli(['bench', 'gate', '--campaigns', '4', '--json']).out) as Record<
-      string,
-      unknown
-    >;
+    const result = JSON.parse(of('gate').out) as Record<string, unknown>;
     const rate = expect.any(Number);
     const rates = { null: rate, nearTie: rate, heavyTail: rate, drift: rate, clustered: rate };
     expect(result).toMatchObject({
@@ -385,7 +395,7 @@ describe('isopro-native bench gate', () => {
     expect(result.power).toContainEqual(
       expect.objectContaining({ effect: 0.1, problems: 200, power: rate }),
     );
-    expect(cli(['bench', 'gate', '--campaigns', '0'])).toMatchObject({ code: 2, out: '' });
+    expect(of('gateOfNone')).toEqual({ code: 2, out: '' });
   });
 });
 
@@ -405,16 +415,11 @@ describe('examples', () => {
   });
 
   test('custom-verifier is a task of under 100 lines that greedy solves in one tier and not in the other', () => {
-    const file = join(root, 'examples/custom-verifier.ts');
-    const { policies } = JSON.parse(
-      cli(['tasks', 'baselines', '--task', file, '--count', '10', '--json']).out,
-    ) as {
+    const { policies } = JSON.parse(of('coins').out) as {
       policies: Record<string, { byTier: Record<string, { mean: number }> }>;
     };
     expect([policies.greedy!.byTier.E0!.mean, policies.greedy!.byTier.E1!.mean]).toEqual([1, 0]);
-    const [row] = lines<{ problem: { coins: number[]; amount: number } }>(
-      cli(['tasks', 'generate', '--task', file, '--tier', 'E1', '--json']).out,
-    );
+    const [row] = lines<{ problem: { coins: number[]; amount: number } }>(of('coin').out);
     const { coins, amount } = row!.problem;
     const ways: number[][] = [[]];
     let fewest: number[] | undefined;
@@ -435,7 +440,7 @@ describe('examples', () => {
     ];
     const verdicts = lines<{ kind: string }>(
       cli(
-        ['tasks', 'verify', '--task', file, '--json'],
+        ['tasks', 'verify', '--task', COINS, '--json'],
         replies.map((text) => JSON.stringify({ ...row, text })).join('\n'),
       ).out,
     );

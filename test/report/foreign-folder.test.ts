@@ -24,13 +24,11 @@ import Database from 'better-sqlite3';
 import { writeFileAtomically } from '../../src/engine/atomic-file.js';
 import { openRunTask } from '../../src/judge/held-out.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
-import { runCli } from '../cli/run-cli.js';
+import { runLines, runLinesMeanwhile, type CliResult } from '../cli/run-cli.js';
 import { writeRunFolder } from '../models/run-folder.js';
 
 let root: string;
 const at = (name: string): string => path.join(root, name);
-const cli = (...args: string[]): ReturnType<typeof runCli> =>
-  runCli(args, { ISOPRO_HOME: at('home'), NO_COLOR: '1' });
 
 beforeAll(async () => {
   root = mkdtempSync(path.join(tmpdir(), 'isopro-foreign-'));
@@ -87,14 +85,19 @@ describe('links in the folder of a stranger', () => {
     NAMES.map((name, i) => [name, FULL ? TARGETS : [TARGETS[i % TARGETS.length]!]] as const),
   )(
     '%s: what it leads to stays as it is',
-    async (name, targets) => {
+    (name, targets) => {
       for (const target of targets) {
-        rmSync(at(`strangers/${name}`), { force: true });
-        symlinkSync(path.join('..', target), at(`strangers/${name}`));
+        // a folder for each command: what one has put in the place of the link is no other's link
+        const lines = COMMANDS.map(([command, ...rest]) => {
+          const folder = at(`strangers-${command}-${rest[0] ?? ''}`);
+          rmSync(folder, { recursive: true, force: true });
+          cpSync(at('run'), folder, { recursive: true });
+          rmSync(path.join(folder, name), { force: true });
+          symlinkSync(path.join('..', target), path.join(folder, name));
+          return [command, ...rest, folder];
+        });
         const before = own();
-        await Promise.all(
-          COMMANDS.map(([command, ...rest]) => cli(command, ...rest, at('strangers'))),
-        );
+        runLines(lines, undefined, { ISOPRO_HOME: at('home'), NO_COLOR: '1' });
         expect([target, own()]).toEqual([target, before]);
       }
     },
@@ -102,42 +105,59 @@ describe('links in the folder of a stranger', () => {
   );
 });
 
-/** Changes what the folder says of its run. */
-function claim(
+/** A copy of the run whose manifest says something else of it. */
+function claiming(
+  folder: string,
   change: (start: { model: { name: string }; task: { id: string; file: string | null } }) => void,
-): void {
-  const manifest = JSON.parse(readFileSync(at('strangers/manifest.json'), 'utf8')) as {
+): string {
+  cpSync(at('run'), folder, { recursive: true });
+  const file = path.join(folder, 'manifest.json');
+  const manifest = JSON.parse(readFileSync(file, 'utf8')) as {
     start: Parameters<typeof change>[0];
   };
   change(manifest.start);
-  writeFileSync(at('strangers/manifest.json'), JSON.stringify(manifest));
+  writeFileSync(file, JSON.stringify(manifest));
+  return folder;
 }
 
-describe('names in the folder of a stranger', () => {
-  test.each([
+describe('names of models in the folder of a stranger', () => {
+  const MODELS = [
     'smollm2-135m',
     'hf:someone/something:Q8_0',
     'hf:someone/something/m.gguf#branch',
     'HTTP://HOST/m.gguf',
     'http://HOST/a-00001-of-00002.gguf?x=1',
     '//HOST/share/m.gguf',
-  ])('the model %s is looked up here, and no server is asked', async (name) => {
-    const asked: string[] = [];
+  ];
+  const asked: string[] = [];
+  const ofModels = new Map<string, CliResult[]>();
+  beforeAll(async () => {
     const server = createServer((request, response) => {
       asked.push(String(request.url));
       response.end('GGUF');
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-    claim(({ model }) => (model.name = name.replace('HOST', host)));
+    const lines = MODELS.map((name, i) => {
+      const folder = claiming(
+        at(`model-${i}`),
+        ({ model }) => (model.name = name.replace('HOST', host)),
+      );
+      return [
+        ['generate', '--adapter', folder, '--prompt', 'x'],
+        ['chat', '--adapter', folder],
+        ['eval', '--adapter', folder, '--per-tier', '1'],
+        ['adapters', 'use', folder, '--for', 'ollama', '--out', at('out')],
+      ];
+    });
     const env = { ISOPRO_HOME: at('empty-home'), HF_ENDPOINT: `http://${host}/` };
-    const commands = [
-      ['generate', '--adapter', at('strangers'), '--prompt', 'x'],
-      ['chat', '--adapter', at('strangers')],
-      ['eval', '--adapter', at('strangers'), '--per-tier', '1'],
-      ['adapters', 'use', at('strangers'), '--for', 'ollama', '--out', at('own/out')],
-    ];
-    for (const { code, stderr } of await Promise.all(commands.map((args) => runCli(args, env)))) {
+    const said = await runLinesMeanwhile(lines.flat(), undefined, env);
+    for (const [i, name] of MODELS.entries()) ofModels.set(name, said.slice(4 * i, 4 * i + 4));
+    server.close();
+  }, 120_000);
+  test.each(MODELS)('the model %s is looked up here, and no server is asked', (name) => {
+    expect(ofModels.get(name)).toHaveLength(4);
+    for (const { code, stderr } of ofModels.get(name)!) {
       expect(stderr).toMatch(
         /^error MODEL_NOT_FOUND: the folder refers to the model .*, which is not on this machine/,
       );
@@ -145,10 +165,11 @@ describe('names in the folder of a stranger', () => {
       expect(code).toBe(1);
     }
     expect(asked).toEqual([]);
-    server.close();
   });
+});
 
-  test.each([
+describe('names of tasks in the folder of a stranger', () => {
+  const TASKS = [
     'evil.mjs',
     './evil.mjs',
     'python:evil.py',
@@ -156,34 +177,44 @@ describe('names in the folder of a stranger', () => {
     'a/b',
     '..',
     'rows.jsonl',
-  ])('a built-in task called %s is none: nothing of that name is run', async (id) => {
-    const name = id.replace('/tmp/', `${at('strangers')}/`);
-    writeFileSync(
-      at('strangers/evil.mjs'),
-      `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(at('own/ran'))}, '');`,
+  ];
+  const RAN = 'ran-of-a-stranger';
+  const ofTasks = new Map<string, CliResult[]>();
+  const nameOf = (id: string): string => id.replace('/tmp/', `${at('task-here')}/`);
+  beforeAll(() => {
+    // programs by these names, in each of the folders and in the one where the commands run
+    const folders = TASKS.map((id, i) =>
+      claiming(at(`task-${i}`), ({ task }) => ([task.id, task.file] = [nameOf(id), null])),
     );
-    cpSync(at('strangers/evil.mjs'), at('strangers/evil.js'));
-    writeFileSync(at('strangers/evil.py'), `open(${JSON.stringify(at('own/ran'))}, 'w')`);
-    claim(({ task }) => ([task.id, task.file] = [name, null]));
-    const runs = [
-      ['judge'],
-      ['adapters', 'use', '--for', 'ollama', '--out', at('own/out')],
-      ['chat', '--adapter'],
-    ];
-    const replies = runs.map((args) =>
-      runCli([...args, at('strangers')], { ISOPRO_HOME: at('home') }, at('strangers')),
-    );
-    const [judged, ...others] = await Promise.all(replies);
-    expect(judged!.code).toBe(4);
+    mkdirSync(at('task-here'));
+    for (const folder of [at('task-here'), ...folders]) {
+      const program = `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(at(RAN))}, '');`;
+      for (const name of ['evil.mjs', 'evil.js']) writeFileSync(path.join(folder, name), program);
+      writeFileSync(path.join(folder, 'evil.py'), `open(${JSON.stringify(at(RAN))}, 'w')`);
+    }
+    const lines = folders.map((folder) => [
+      ['judge', folder],
+      ['adapters', 'use', '--for', 'ollama', '--out', at('out'), folder],
+      ['chat', '--adapter', folder],
+    ]);
+    const said = runLines(lines.flat(), at('task-here'), { ISOPRO_HOME: at('home') });
+    for (const [i, id] of TASKS.entries()) ofTasks.set(id, said.slice(3 * i, 3 * i + 3));
+  }, 120_000);
+  test.each(TASKS)('a built-in task called %s is none: nothing of that name is run', async (id) => {
+    const [judged, ...others] = ofTasks.get(id)!;
+    expect([judged!.code, others.length]).toEqual([4, 2]);
     for (const { stderr } of others) expect(stderr).toMatch(/^error RUN_MANIFEST_INVALID: /);
     const { start } = readManifest(at('run'));
     expect(
-      await openRunTask({ ...start, task: { ...start.task, id: name, file: null } }, undefined),
+      await openRunTask(
+        { ...start, task: { ...start.task, id: nameOf(id), file: null } },
+        undefined,
+      ),
     ).toMatchObject({
       task: null,
       reason: expect.stringContaining('this version has no built-in task') as never,
     });
-    expect(existsSync(at('own/ran'))).toBe(false);
+    expect(existsSync(at(RAN))).toBe(false);
   });
 });
 

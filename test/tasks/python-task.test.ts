@@ -332,56 +332,63 @@ suite('a module', () => {
     });
   });
 
-  test.each([
-    ['an integer that JSON does not keep', `{"a": 2**60}`, /2\^53/],
-    ['a number that is none', `{"a": float("nan")}`, /not JSON/],
-    ['an object', `{"a": object()}`, /not JSON/],
-    ['a list', `[1]`, /a dict, not list/],
-    ['itself', `(lambda d: d.update(d=d) or d)({})`, /not JSON/],
-    ['a text with half a character', `{"a": "\\ud83d"}`, /cannot be written to a log/],
-    [
-      'nested without measure',
-      `functools.reduce(lambda inner, _: [inner], range(950), 0)`,
-      /a dict, not list/,
-    ],
-    [
-      'a dict nested without measure',
-      `{"a": functools.reduce(lambda inner, _: [inner], range(950), 0)}`,
-      /not JSON.*nested/,
-    ],
-    ['an exception', `1 // 0`, /raised ZeroDivisionError/],
-    ['the end of the program', `sys.exit(3)`, /raised SystemExit/],
-  ])('whose problem is %s is refused by name', async (_, value, message) => {
-    const task = await load(
-      write(
-        source(
-          { problem: `def problem(tier, seed):\n    return ${value}` },
-          'import functools, sys',
-        ),
-      ),
-    );
-    await expect(task.generate('small', 1n)).rejects.toMatchObject({
-      code: 'TASK_INVALID',
-      message: expect.stringMatching(new RegExp(`member "problem".*${message.source}`)),
+  describe('whose results are malformed', () => {
+    const PROBLEMS = [
+      ['an integer that JSON does not keep', `{"a": 2**60}`, /2\^53/],
+      ['a number that is none', `{"a": float("nan")}`, /not JSON/],
+      ['an object', `{"a": object()}`, /not JSON/],
+      ['a list', `[1]`, /a dict, not list/],
+      ['itself', `(lambda d: d.update(d=d) or d)({})`, /not JSON/],
+      ['a text with half a character', `{"a": "\\ud83d"}`, /cannot be written to a log/],
+      [
+        'nested without measure',
+        `functools.reduce(lambda inner, _: [inner], range(950), 0)`,
+        /a dict, not list/,
+      ],
+      [
+        'a dict nested without measure',
+        `{"a": functools.reduce(lambda inner, _: [inner], range(950), 0)}`,
+        /not JSON.*nested/,
+      ],
+      ['an exception', `1 // 0`, /raised ZeroDivisionError/],
+      ['the end of the program', `sys.exit(3)`, /raised SystemExit/],
+    ] as const;
+    const VERDICTS = [
+      ['nothing', 'None'],
+      ['a number', '0.5'],
+      ['a dict without an outcome', '{"score": 1}'],
+      ['a score beyond 1', '{"outcome": "pass", "score": 2}'],
+      ['a score of no decision', '{"outcome": "none", "score": 1}'],
+      ['nested without measure', 'functools.reduce(lambda inner, _: [inner], range(950), 0)'],
+    ] as const;
+    /** The problem by its seed, the verdict by the reply. */
+    const chosen = (values: readonly string[]): string =>
+      `[${values.map((value) => `lambda: ${value}`).join(', ')}]`;
+    let task: OpenTask;
+    beforeAll(async () => {
+      const problems = [...PROBLEMS.map(([, value]) => value), '{"a": 1, "b": 3}'];
+      const members = {
+        problem: `def problem(tier, seed):\n    return ${chosen(problems)}[seed]()`,
+        verify: `def verify(problem, reply):\n    return ${chosen(VERDICTS.map(([, value]) => value))}[int(reply)]()`,
+      };
+      task = await load(write(source(members, 'import functools, sys')));
     });
-  });
 
-  test.each([
-    ['nothing', 'None'],
-    ['a number', '0.5'],
-    ['a dict without an outcome', '{"score": 1}'],
-    ['a score beyond 1', '{"outcome": "pass", "score": 2}'],
-    ['a score of no decision', '{"outcome": "none", "score": 1}'],
-    ['nested without measure', 'functools.reduce(lambda inner, _: [inner], range(950), 0)'],
-  ])('whose verdict is %s is refused by name', async (_, value) => {
-    const task = await load(
-      write(
-        source({ verify: `def verify(problem, reply):\n    return ${value}` }, 'import functools'),
-      ),
-    );
-    await expect(verdictOf(task, '4')).rejects.toMatchObject({
-      code: 'TASK_INVALID',
-      message: expect.stringContaining('member "verify"'),
+    test.each(PROBLEMS)('a problem that is %s is refused by name', async (name, _, message) => {
+      const seed = PROBLEMS.findIndex(([each]) => each === name);
+      await expect(task.generate('small', BigInt(seed))).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringMatching(new RegExp(`member "problem".*${message.source}`)),
+      });
+    });
+
+    test.each(VERDICTS)('a verdict that is %s is refused by name', async (...[name]) => {
+      const reply = VERDICTS.findIndex(([each]) => each === name);
+      const problem = await task.generate('small', BigInt(PROBLEMS.length));
+      await expect(task.judge(problem, `${reply}`, 'stop')).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringContaining('member "verify"'),
+      });
     });
   });
 
@@ -498,7 +505,7 @@ suite('a module', () => {
 });
 
 suite('a verifier has no verdict, and judges the next reply, where it', () => {
-  test.each([
+  const WAYS: readonly [string, string, RegExp][] = [
     ['raises', `raise ValueError("what is this")`, /raised ValueError: what is this/],
     ['ends the program', `sys.exit(0)`, /raised SystemExit/],
     ['is interrupted', `raise KeyboardInterrupt`, /raised KeyboardInterrupt/],
@@ -537,7 +544,11 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
       `[os.write(fd, b"x" * 2**25) for fd in range(8, 2, -1) if _open(fd)]`,
       /at once/,
     ],
-  ])('%s', async (_, body, reason) => {
+  ];
+  const isSlow = (reason: RegExp): boolean => reason.source.startsWith('took longer than');
+  /** Tempted in every way, by its name: with a short time for what takes long, and without. */
+  const tasks = new Map<boolean, OpenTask>();
+  beforeAll(async () => {
     const before = `import os, stat, sys, time
 def _open(fd):
     try:
@@ -545,9 +556,19 @@ def _open(fd):
     except OSError:
         return False
 `;
-    const task = await tempted(body, before, reason.source.startsWith('took longer than') ? 3 : 60);
+    for (const slow of [true, false]) {
+      const ways = WAYS.filter(([, , reason]) => isSlow(reason) === slow)
+        .map(([name, body]) => `    if reply == "${name}":\n        ${body}\n`)
+        .join('');
+      const verify = `def verify(problem, reply):\n${ways}    return reply == "yes"`;
+      const own = `${before}\nVERIFY_SECONDS = ${slow ? 3 : 60}`;
+      tasks.set(slow, await load(write(source({ verify }, own))));
+    }
+  });
+  test.each(WAYS)('%s', async (name, _, reason) => {
+    const task = tasks.get(isSlow(reason))!;
     const started = performance.now();
-    expect(await verdictOf(task, 'now')).toMatchObject({
+    expect(await verdictOf(task, name)).toMatchObject({
       kind: 'none',
       violations: [],
       reason: expect.stringMatching(reason),

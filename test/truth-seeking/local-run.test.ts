@@ -19,7 +19,7 @@ import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { runTruth, type TruthResult } from '../../src/truth-seeking/run/evaluation-run.js';
 import { selectTop } from '../../src/truth-seeking/training/selection.js';
-import { LIBRARY, MAIN, runCli } from '../cli/run-cli.js';
+import { LIBRARY, MAIN, runCli, runLines, type CliResult } from '../cli/run-cli.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-local-'));
@@ -151,12 +151,16 @@ const CLI = [
   '1',
 ];
 const env = { ISOPRO_HOME: at('cli-home'), NO_COLOR: '1' };
+/** Without a start for each. */
+const inOne = (...lines: (readonly string[])[]): CliResult[] => runLines(lines, undefined, env);
 
-test('the command line runs, prints what does the same, judges, and scores more without a model', async () => {
-  const run = await runCli(
+test('the command line runs, prints what does the same, judges, and scores more without a model', () => {
+  const [run, more, judged, ...verified] = inOne(
     ['truth', 'run', ...CLI, '--eval', 'accuracy', '--out', at('cli'), '--json'],
-    env,
-  );
+    ['truth', 'evaluate', at('cli'), '--eval', 'martingale:granularity=ends'],
+    ['judge', at('cli'), '--json'],
+    ...[at('cli'), at('cli/log.sqlite')].map((target) => ['log', 'verify', target, '--json']),
+  ) as [CliResult, CliResult, CliResult, ...CliResult[]];
   expect(run.code).toBe(0);
   const { command, results } = JSON.parse(run.stdout) as {
     command: string;
@@ -167,28 +171,19 @@ test('the command line runs, prints what does the same, judges, and scores more 
     `truth run --model=${at('one.gguf')} --mode=direct --eval=accuracy:metric=brier,mode=eventual --problems=1`,
   );
 
-  const more = await runCli(
-    ['truth', 'evaluate', at('cli'), '--eval', 'martingale:granularity=ends'],
-    env,
-  );
   expect([more.code, more.stderr]).toEqual([0, '']);
   expect(more.stdout).toMatch(
     /^sums-and-claims · direct\n {2}1 trajectory[^]*\n {2}martingale difference ends/,
   );
   for (const line of more.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
 
-  const judged = await runCli(['judge', at('cli'), '--json'], env);
   expect([judged.code, JSON.parse(judged.stdout)]).toMatchObject([
     0,
     { verdict: 'pass', trajectories: 1, results: 2 },
   ]);
-  for (const target of [at('cli'), at('cli/log.sqlite')]) {
-    const verified = await runCli(['log', 'verify', target, '--json'], env);
-    expect([verified.code, JSON.parse(verified.stdout)]).toMatchObject([
-      0,
-      { outcome: 'open', disagreement: null },
-    ]);
-  }
+  expect(verified).toHaveLength(2);
+  for (const { code, stdout } of verified)
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { outcome: 'open', disagreement: null }]);
 });
 
 test('T26: killed by the system at one moment after the other, the same command ends as a run that never was', async () => {
@@ -214,7 +209,6 @@ test('T26: killed by the system at one moment after the other, the same command 
     const beliefs = state.trajectories.map(({ trajectory: { id } }) => state.beliefs(id));
     return [state.trajectories, beliefs, state.results, state.complete];
   };
-  expect((await runCli(args('never-killed'), env)).code).toBe(0);
   const count = (out: string): number => {
     try {
       const { state } = readTruthRun(at(out));
@@ -244,11 +238,12 @@ test('T26: killed by the system at one moment after the other, the same command 
   // later ones may have ended by themselves
   const early = (all: readonly number[]): number[] => all.filter((least) => least <= 14);
   expect(early(killed)).toEqual(early(moments));
-  const last = await runCli(args('killed'), env);
+  const [never, last, judged] = inOne(args('never-killed'), args('killed'), [
+    ...['judge', at('killed'), '--json'],
+  ]) as [CliResult, CliResult, CliResult];
+  expect(never.code).toBe(0);
   expect([last.code, figures('killed')]).toEqual([0, figures('never-killed')]);
-  expect(JSON.parse((await runCli(['judge', at('killed'), '--json'], env)).stdout)).toMatchObject({
-    verdict: 'pass',
-  });
+  expect(JSON.parse(judged.stdout)).toMatchObject({ verdict: 'pass' });
 });
 
 test('nothing is asked of a network, and no process is started, by importing it and making what it has', async () => {
@@ -283,21 +278,19 @@ test('nothing is asked of a network, and no process is started, by importing it 
 });
 
 test('settings are refused by their flags, from a file too, and nobody is asked where nobody is', async () => {
-  const refused = async (...args: string[]): Promise<string> => {
-    const { code, stderr } = await runCli(['truth', ...args], env);
-    return `${code} ${stderr.split('\n', 2).join(' ')}`;
-  };
   writeFileSync(at('settings.json'), JSON.stringify({ problems: 0, seed: '7' }));
   const [config, analyze] = [at('settings.json'), ['analyze', 'token-level-evidence', at('cli')]];
-  expect(await refused('run', '--config', config, '--max-tokens', '0')).toMatch(
-    /^2 --problems: [^]* --max-tokens: /,
-  );
-  expect(await refused('run', '--recompute', 'beliefs=twice')).toMatch(/^2 [^]*beliefs=twice/);
-  expect(await refused('train')).toMatch(/^2 give either domain or runs/);
-  expect(await refused(...analyze)).toMatch(/^2 --trajectory: token-level-evidence is about one/);
-  expect(await refused(...analyze, '--trajectory', 'x')).toMatch(
-    /^2 --trajectory: 0 trajectory ids start with "x"/,
-  );
+  const refused: readonly (readonly [string[], RegExp])[] = [
+    [['run', '--config', config, '--max-tokens', '0'], /^2 --problems: [^]* --max-tokens: /],
+    [['run', '--recompute', 'beliefs=twice'], /^2 [^]*beliefs=twice/],
+    [['train'], /^2 give either domain or runs/],
+    [analyze, /^2 --trajectory: required for token-level-evidence/],
+    [[...analyze, '--trajectory', 'x'], /^2 --trajectory: 0 trajectory ids start with "x"/],
+  ];
+  for (const [i, { code, stderr }] of inOne(
+    ...refused.map(([args]) => ['truth', ...args]),
+  ).entries())
+    expect(`${code} ${stderr.split('\n', 2).join(' ')}`).toMatch(refused[i]![1]);
   await expect(truthRun.run({ policy: 'human' })).rejects.toMatchObject({
     code: 'INVALID_ARGUMENT',
     message: 'policy: human needs a terminal, and there is none here',
@@ -337,22 +330,21 @@ test('a person reasons on the terminal, and the model reads what they believe', 
   expect(shown.stdout).toMatch(/beliefs read from one\.gguf \(reader \w{8}\)/);
 });
 
-test('beliefs are said later, by who reasoned; what is said in no form is counted, and the page and the analyses say so', async () => {
-  const said = await runCli(
+test('beliefs are said later, by who reasoned; what is said in no form is counted, and the page and the analyses say so', () => {
+  const scored = ['truth', 'analyze', 'trajectory-score', at('cli'), '--strategy', 'accuracy'];
+  const [said, table, nobody, page, judged, ...scores] = inOne(
     [
-      'truth',
-      'beliefs',
-      at('cli'),
-      '--model',
-      at('one.gguf'),
-      '--belief',
-      'self',
-      '--measurements',
-      '1',
-      '--json',
+      ...['truth', 'beliefs', at('cli'), '--model', at('one.gguf'), '--belief', 'self'],
+      ...['--measurements', '1', '--json'],
     ],
-    env,
-  );
+    ['truth', 'evaluate', at('cli')],
+    ['truth', 'analyze', 'results-catalog', at('cli'), '--reader', 'judge'],
+    ['truth', 'report', at('cli'), '--out', at('truth.html'), '--reader', 'logprob', '--json'],
+    ['judge', at('cli')],
+    ...[[], ['--reader', 'logprob'], ['--reader', 'self']].map((which) => [
+      ...[...scored, ...which, '--json'],
+    ]),
+  ) as [CliResult, CliResult, CliResult, CliResult, CliResult, ...CliResult[]];
   // beside those that were read, which stay as they are
   const { readouts, results } = JSON.parse(said.stdout) as {
     readouts: number;
@@ -365,97 +357,54 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
     'self 0',
   ]);
   // the scores of both readers, each under whose they are
-  const table = await runCli(['truth', 'evaluate', at('cli')], env);
   expect(table.stdout).toMatch(
     /beliefs read from the policy itself \(reader \w{8}\):\n {2}accuracy[^]*beliefs said by the policy itself \(reader/,
   );
   // what is said in no form has no score: whose scores are analysed is seen by that
-  const scoredOf = async (...which: string[]) => {
-    const found = await runCli(
-      [
-        'truth',
-        'analyze',
-        'trajectory-score',
-        at('cli'),
-        '--strategy',
-        'accuracy',
-        ...which,
-        '--json',
-      ],
-      env,
-    );
-    return (JSON.parse(found.stdout) as { scores: unknown[] }[]).map(({ scores }) => scores.length);
-  };
-  expect([
-    await scoredOf(),
-    await scoredOf('--reader', 'logprob'),
-    await scoredOf('--reader', 'self'),
-  ]).toEqual([[1], [1], [0]]);
-  const nobody = await runCli(
-    ['truth', 'analyze', 'results-catalog', at('cli'), '--reader', 'judge'],
-    env,
-  );
+  expect(
+    scores.map(({ stdout }) =>
+      (JSON.parse(stdout) as { scores: unknown[] }[]).map((each) => each.scores.length),
+    ),
+  ).toEqual([[1], [1], [0]]);
   expect([nobody.code, nobody.stderr]).toEqual([
     1,
     expect.stringMatching(/0 belief readers match "judge"[^]*\(logprob\), \w{8} \(self\)/),
   ]);
-  const page = await runCli(
-    ['truth', 'report', at('cli'), '--out', at('truth.html'), '--reader', 'logprob', '--json'],
-    env,
-  );
   expect([page.code, JSON.parse(page.stdout)]).toMatchObject([0, { out: at('truth.html') }]);
   const text = readFileSync(at('truth.html'), 'utf8');
   expect(text).toContain('Beliefs here and below: beliefs read from the policy itself');
   expect(text).toContain('beliefs said by the policy itself');
-  expect((await runCli(['judge', at('cli')], env)).code).toBe(0);
+  expect(judged.code).toBe(0);
 });
 
-test('an adapter is trained on trajectories that score best, or by the readout, with what changed', async () => {
-  const train = (...flags: string[]) =>
-    runCli(
-      ['truth', 'train', '--model', at('one.gguf'), '--threads', '1', ...flags, '--json'],
-      env,
-    );
-  const more = await runCli(
+test('an adapter is trained on trajectories that score best, or by the readout, with what changed', () => {
+  const train = (...flags: string[]): string[] => [
+    ...['truth', 'train', '--model', at('one.gguf'), '--threads', '1', ...flags, '--json'],
+  ];
+  const how = [
+    ...['--domain', 'urns', '--mode', 'direct', '--steps', '1', '--questions', '1'],
+    ...['--group', '2', '--max-tokens', '4', '--out', at('trained')],
+  ];
+  const [more, rows, seen, measured, again, differs, both] = inOne(
     ['truth', 'run', ...CLI.slice(0, -1), '4', '--eval', 'accuracy', '--out', at('four'), '--json'],
-    env,
-  );
+    train(at('four'), '--by', 'accuracy', '--part', '0.5', '--rows', at('rows.jsonl')),
+    train(at('four'), '--by', 'accuracy', '--measure', '4', '--out', at('seen')),
+    train(...how, '--train-cut-off', '--measure', '2'),
+    train(...how, '--train-cut-off', '--measure', '2'),
+    train(...how, '--seed', '7'),
+    train('--domain', 'urns', at('four')),
+  ) as [CliResult, CliResult, CliResult, CliResult, CliResult, CliResult, CliResult];
   expect(more.code).toBe(0);
-  const rows = await train(
-    at('four'),
-    '--by',
-    'accuracy',
-    '--part',
-    '0.5',
-    '--rows',
-    at('rows.jsonl'),
-  );
   expect([rows.code, JSON.parse(rows.stdout)]).toMatchObject([
     0,
     { trajectories: 2, examples: 2, rows: at('rows.jsonl') },
   ]);
   expect(readFileSync(at('rows.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
   // `four` asks questions of the part that is measured on
-  const seen = await train(at('four'), '--by', 'accuracy', '--measure', '4', '--out', at('seen'));
   expect([seen.code, seen.stderr]).toEqual([
     2,
     expect.stringMatching(/[1-9]\d* of these questions are asked in the runs/),
   ]);
-  const how = [
-    '--domain',
-    'urns',
-    '--mode',
-    'direct',
-    '--steps',
-    '1',
-    '--questions',
-    '1',
-    '--group',
-    '2',
-    '--max-tokens',
-    '4',
-  ];
-  const measured = await train(...how, '--train-cut-off', '--measure', '2', '--out', at('trained'));
   expect(measured.code).toBe(0);
   const result = JSON.parse(measured.stdout) as {
     sha256: string;
@@ -466,12 +415,9 @@ test('an adapter is trained on trajectories that score best, or by the readout, 
   });
   expect(JSON.parse(readFileSync(path.join(at('trained'), 'result.json'), 'utf8'))).toEqual(result);
   // what is done is not done again
-  const again = await train(...how, '--train-cut-off', '--measure', '2', '--out', at('trained'));
   expect(JSON.parse(again.stdout)).toEqual(result);
-  expect((await train(...how, '--out', at('trained'), '--seed', '7')).stderr).toContain(
-    'RUN_DIFFERS',
-  );
-  expect((await train('--domain', 'urns', at('four'))).code).toBe(2);
+  expect(differs.stderr).toContain('RUN_DIFFERS');
+  expect(both.code).toBe(2);
 });
 
 test('problems are labelled by the model alone, the same ones by the same seed', async () => {
@@ -487,10 +433,16 @@ test('problems are labelled by the model alone, the same ones by the same seed',
     '--threads',
     '1',
   ];
-  const labels = (...flags: string[]) =>
-    runCli(['truth', 'labels', '--model', at('one.gguf'), ...how, ...flags], env);
-  const found = await labels('--json');
-  expect([found.code, (await labels('--json')).stdout]).toEqual([0, found.stdout]);
+  const labels = (...flags: string[]): string[] => [
+    ...['truth', 'labels', '--model', at('one.gguf'), ...how, ...flags],
+  ];
+  const found = await runCli(labels('--json'), env);
+  const [screen, same, conceptual] = inOne(
+    labels(),
+    labels('--json'),
+    labels('--domain', 'conceptual'),
+  ) as [CliResult, CliResult, CliResult];
+  expect([found.code, same.stdout]).toEqual([0, found.stdout]);
   const {
     labels: all,
     accuracy,
@@ -520,28 +472,31 @@ test('problems are labelled by the model alone, the same ones by the same seed',
     labelled.flatMap((a, i) => labelled.slice(i + 1).filter((b) => areAtOdds(a, b))).length,
   );
   // the screen says the same
-  const text = (await labels()).stdout;
+  const text = screen.stdout;
   expect(text).toMatch(new RegExp(`^negation-pairs: ${given.length} of 4 labelled\n`));
   expect(text.match(/^right /gm)?.length ?? 0).toBe(right);
   expect(text).toContain(`U:        ${utility.toFixed(2)}, ${contradictions} contradiction`);
   expect(text).toMatch(new RegExp(`\nasked: {4}${evaluations} evaluations\n$`));
-  expect((await labels('--domain', 'conceptual')).code).toBe(2);
+  expect(conceptual.code).toBe(2);
 });
 
-test('domains are listed, shown, and made of rows', async () => {
-  const list = JSON.parse((await runCli(['truth', 'domains', '--json'], env)).stdout) as {
-    id: string;
-    sha256: string;
-  }[];
-  expect(list.map(({ id }) => id)).toEqual(
-    expect.arrayContaining(['urns', 'negation-pairs', 'puzzles', 'conceptual']),
-  );
+test('domains are listed, shown, and made of rows', () => {
   const titles = ['CMV: Tea is better than coffee', 'CMV: Cats are better than dogs', 'no view'];
   writeFileSync(at('views.jsonl'), titles.map((title) => JSON.stringify({ title })).join('\n'));
   const made = ['truth', 'domains', at('views.jsonl'), '--import', 'opinions'];
-  expect((await runCli(made, env)).code).toBe(2);
-  const { stdout } = await runCli([...made, '--licence', 'own', '--out', at('views.json')], env);
-  expect(stdout).toBe(`${at('views.json')}: 2 problems; left out: 1 no CMV before its title\n`);
-  const shown = await runCli(['truth', 'domains', at('views.json'), '--split', 'train'], env);
-  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*no known answer/);
+  const [listed, unlicensed, written, shown] = inOne(
+    ['truth', 'domains', '--json'],
+    made,
+    [...made, '--licence', 'own', '--out', at('views.json')],
+    ['truth', 'domains', at('views.json'), '--split', 'train'],
+  ) as [CliResult, CliResult, CliResult, CliResult];
+  const list = JSON.parse(listed.stdout) as { id: string; sha256: string }[];
+  expect(list.map(({ id }) => id)).toEqual(
+    expect.arrayContaining(['urns', 'negation-pairs', 'puzzles', 'conceptual']),
+  );
+  expect(unlicensed.code).toBe(2);
+  expect(written.stdout).toBe(
+    `${at('views.json')}: 2 problems; left out: 1 no CMV before its title\n`,
+  );
+  expect(shown.stdout).toMatch(/Do you agree with this view\?[^]*nobody knows/);
 });
