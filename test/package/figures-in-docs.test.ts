@@ -277,14 +277,14 @@ const rows: Row[] = [
   ],
   [
     'own-model.md',
-    /samples for (\S+) seconds \(a downloaded model for up to (\d+), a small/,
+    /samples for (\S+) seconds and .* a downloaded model for up to (\d+) seconds, as a small/,
     ...constants('src/training/dry-run.ts', 'SAMPLING_MS', 'CALIBRATING_MS').map((ms) => ms / 1000),
   ],
   [
     'own-model.md',
-    / of (\d+) problems a tier\) and trains for (\S+),/,
-    constant('src/training/dry-run.ts', 'CALIBRATED_PROBLEMS'),
+    / and trains for (\S+) seconds\. .* of (\d+) problems a tier\. Then/,
     constant('src/training/dry-run.ts', 'TRAINING_MS') / 1000,
+    constant('src/training/dry-run.ts', 'CALIBRATED_PROBLEMS'),
   ],
   [
     'tasks.md',
