@@ -198,15 +198,25 @@ const rows: Row[] = [
     /the clock is (\S+) minutes or more before/,
     constant('src/registry/ledger.ts', 'CLOCK_SLACK_US') / 60e6,
   ],
-  ['own-data.md', /limits of a plain one \((\d+) MiB\)/, LARGEST_TEXT / MIB],
-  ['own-data.md', /to at most ([\d,]+) times its size/, constant('src/files.ts', 'MOST_TIMES')],
+  ['own-data.md', /A file has at most (\d+) MiB/, LARGEST_TEXT / MIB],
+  ['own-data.md', /may unpack to at most (\d+) MiB/, LARGEST_TEXT / MIB],
+  [
+    'own-data.md',
+    /to at most ([\d,]+) times its compressed size/,
+    constant('src/files.ts', 'MOST_TIMES'),
+  ],
   [
     'own-data.md',
     /At least (\d+) rows, and (\d+) different questions a tier/,
     LEAST_ROWS,
     LEAST_OF_TIER,
   ],
-  ['own-data.md', /at most (\d+) and (\d+); the rest is trained on/, SET_SIZE.test, SET_SIZE.dev],
+  [
+    'own-data.md',
+    /test rows, but at most (\d+)\. The next tenth are dev rows, but at most (\d+)\./,
+    SET_SIZE.test,
+    SET_SIZE.dev,
+  ],
   [
     'serve.md',
     /at most (\d+) levels deep and ([\d,]+) objects/,
@@ -267,14 +277,14 @@ const rows: Row[] = [
   ],
   [
     'own-model.md',
-    /samples for (\S+) seconds \(a downloaded model for up to (\d+), a small/,
+    /samples for (\S+) seconds and .* a downloaded model for up to (\d+) seconds, as a small/,
     ...constants('src/training/dry-run.ts', 'SAMPLING_MS', 'CALIBRATING_MS').map((ms) => ms / 1000),
   ],
   [
     'own-model.md',
-    / of (\d+) problems a tier\) and trains for (\S+),/,
-    constant('src/training/dry-run.ts', 'CALIBRATED_PROBLEMS'),
+    / and trains for (\S+) seconds\. .* of (\d+) problems a tier\. Then/,
     constant('src/training/dry-run.ts', 'TRAINING_MS') / 1000,
+    constant('src/training/dry-run.ts', 'CALIBRATED_PROBLEMS'),
   ],
   [
     'tasks.md',
