@@ -29,10 +29,10 @@ const common = {
 
 /**
  * test/suites.json says where each suite belongs. `unit`: functions of the project alone, together
- * under a minute; `loop`: what drives the engine, the loop or the command line; `campaign`: what
- * kills, damages, floods or measures again and again, and the native tests, which are compiled
- * first; `real`: what needs a language model, by `npm run test:real` alone. ISOPRO_FULL=1 lengthens
- * suites of all of them.
+ * under a minute; `loop`: the shorter suites that drive the engine, the loop or the command line;
+ * `campaign`: the longer ones, those that kill, damage, flood or measure again and again, and the
+ * native tests, which are compiled first; `real`: what needs a language model, by `npm run
+ * test:real` alone. ISOPRO_FULL=1 lengthens suites of all of them.
  */
 const suites = JSON.parse(readFileSync(new URL('test/suites.json', import.meta.url), 'utf8'));
 const projects =
