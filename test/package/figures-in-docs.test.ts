@@ -296,7 +296,7 @@ const rows: Row[] = [
   ],
   [
     'tasks.md',
-    /A problem has (\S+) to (\S+), drawn from seeds/,
+    /A query is judged on (\S+) to (\S+) databases/,
     ...constants('src/tasks/sql/generate.ts', 'LEAST_DATABASES', 'MOST_DATABASES'),
   ],
   ['tasks.md', /At least (\S+) of those queries must each return something else/, LEAST_MUTANTS],
@@ -336,7 +336,7 @@ const rows: Row[] = [
   ],
   [
     'tasks.md',
-    /Rollouts\*\* for some (\d+) passes an iteration, at most (\d+)/,
+    /for about (\d+) passing replies in each iteration, and at most (\d+)/,
     ...constants('src/evaluation/calibration.ts', 'ACCEPTED', 'MOST_ROLLOUTS'),
   ],
   [
