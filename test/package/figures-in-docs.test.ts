@@ -346,8 +346,8 @@ const rows: Row[] = [
   ],
   ['monitor.md', /compatible with a gain of `minGain` = (\d+\.\d+)/, DEFAULT_RULES.r3.minGain],
   ['monitor.md', /score below -`z` = -([\d.]+)/, DEFAULT_RULES.r3.z],
-  ['monitor.md', /an objective below its target \(([\d.]+)\)/, DEFAULT_RULES.objectiveTarget],
-  ['monitor.md', /In logarithms with factor ([\d.]+) a drop/, DEFAULT_RULES.alpha],
+  ['monitor.md', /the objective is below its target \(([\d.]+)\)/, DEFAULT_RULES.objectiveTarget],
+  ['monitor.md', /logarithms are averaged with factor ([\d.]+),/, DEFAULT_RULES.alpha],
   [
     'monitor.md',
     /at most a quarter of the first (\d+) steps were clipped/,
