@@ -306,7 +306,7 @@ const rows: Row[] = [
   ],
   [
     'tasks.md',
-    /A problem has (\S+) to (\S+), drawn from seeds/,
+    /A query is judged on (\S+) to (\S+) databases/,
     ...constants('src/tasks/sql/generate.ts', 'LEAST_DATABASES', 'MOST_DATABASES'),
   ],
   ['tasks.md', /At least (\S+) of those queries must each return something else/, LEAST_MUTANTS],
@@ -346,7 +346,7 @@ const rows: Row[] = [
   ],
   [
     'tasks.md',
-    /Rollouts\*\* for some (\d+) passes an iteration, at most (\d+)/,
+    /for about (\d+) passing replies in each iteration, and at most (\d+)/,
     ...constants('src/evaluation/calibration.ts', 'ACCEPTED', 'MOST_ROLLOUTS'),
   ],
   [
@@ -356,8 +356,8 @@ const rows: Row[] = [
   ],
   ['monitor.md', /compatible with a gain of `minGain` = (\d+\.\d+)/, DEFAULT_RULES.r3.minGain],
   ['monitor.md', /score below -`z` = -([\d.]+)/, DEFAULT_RULES.r3.z],
-  ['monitor.md', /an objective below its target \(([\d.]+)\)/, DEFAULT_RULES.objectiveTarget],
-  ['monitor.md', /In logarithms with factor ([\d.]+) a drop/, DEFAULT_RULES.alpha],
+  ['monitor.md', /the objective is below its target \(([\d.]+)\)/, DEFAULT_RULES.objectiveTarget],
+  ['monitor.md', /logarithms are averaged with factor ([\d.]+),/, DEFAULT_RULES.alpha],
   [
     'monitor.md',
     /at most a quarter of the first (\d+) steps were clipped/,
