@@ -51,8 +51,8 @@ export const onPolicyProblems = (
 ): (readonly [boolean, string])[] => [
   [
     topP < 1,
-    `sampling.topP: ${id} needs samples from the whole distribution of the model: set it to 1`,
+    `sampling.topP: ${id} needs samples from the model's full distribution; set it to 1`,
   ],
-  [accept !== 'passing', `buffer.accept: ${id} trains on all verdicts`],
+  [accept !== 'passing', `buffer.accept: ${id} trains on replies with any verdict; leave it at passing`],
   [dropout > 0, `layers.dropout: ${id} needs probabilities without dropout: set it to 0`],
 ];

@@ -44,8 +44,8 @@ const row = {
 
 describe('the form', () => {
   test.each<[string, object, RegExp]>([
-    ['a range that goes down', { range: [1, 0] }, /first below the other/],
-    ['a range without an end', { range: [0, 1e9] }, /first below the other/],
+    ['a range that goes down', { range: [1, 0] }, /a lower and a higher one/],
+    ['a range without an end', { range: [0, 1e9] }, /a lower and a higher one/],
     ['a range that nothing lies in', { range: [0.00000011, 0.00000012] }, /fewer than two/],
     ['a threshold beyond it', { range: [1, 5], pass_threshold: 6 }, /must be in the range/],
     ['a threshold that all reach', { range: [1, 5], pass_threshold: 1 }, /must be in the range/],
