@@ -154,13 +154,17 @@ export class SchemaDocument {
     const joined = conjunctionOf(this.#parts(pointer, schema, []));
     if (typeof joined !== 'string') return joined;
     const keyword = COMBINING.findLast((one) => schema[one] !== undefined)!;
-    return cannotKeep(pointer, keyword, `"${joined}" beside "${keyword}"`);
+    return cannotKeep(pointer, keyword, `"${joined}" together with "${keyword}"`);
   }
 
   /** @throws IsoproError GRAMMAR_INVALID once too much was read */
   #countRead(pointer: string): void {
     if (++this.#read > MOST_READ)
-      refuse(pointer, [...COMBINING], 'too many schemas are combined here; write out the combined schema instead');
+      refuse(
+        pointer,
+        [...COMBINING],
+        'too many schemas are combined here; write out the combined schema instead',
+      );
   }
 
   /** What all holds for the same value. */
@@ -170,8 +174,13 @@ export class SchemaDocument {
     const parts: Schema[] = [];
     const add = (place: string, one: Json): void => {
       if (trail.includes(place))
-        refuse(pointer, ['$ref', 'allOf'], 'the schema refers to itself with no property or item in between');
-      if (allowsNone(one)) refuse(pointer, ['$ref', 'allOf'], 'a schema that is false allows no value');
+        refuse(
+          pointer,
+          ['$ref', 'allOf'],
+          'the schema refers to itself with no property or item in between',
+        );
+      if (allowsNone(one))
+        refuse(pointer, ['$ref', 'allOf'], 'a schema that is false allows no value');
       if (one !== true && !isSchema(one)) refuse(place, [], 'not a schema');
       if (isSchema(one)) parts.push(...this.#parts(pointer, one, [...trail, place]));
     };

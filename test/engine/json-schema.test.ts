@@ -393,17 +393,17 @@ describe('what a grammar cannot enforce is refused by name', () => {
     [
       'minimum',
       within({ type: 'number', minimum: 0 }),
-      '#/properties/age: a grammar cannot enforce "minimum" of a "number"',
+      '#/properties/age: a grammar cannot enforce "minimum" on the type "number"',
     ],
     [
       'maximum',
       within({ type: ['integer', 'number'], maximum: 9 }),
-      '#/properties/age: a grammar cannot enforce "maximum" of a "number"',
+      '#/properties/age: a grammar cannot enforce "maximum" on the type "number"',
     ],
     [
       'exclusiveMinimum',
       { exclusiveMinimum: 0 },
-      'a grammar cannot enforce "exclusiveMinimum" of a "number"',
+      'a grammar cannot enforce "exclusiveMinimum" on the type "number"',
     ],
     [
       'a bound of 16 digits',
@@ -425,7 +425,7 @@ describe('what a grammar cannot enforce is refused by name', () => {
     [
       'allOf of what cannot hold at once',
       { allOf: [{ type: 'string' }, { type: 'null' }] },
-      '#: a grammar cannot enforce "type" beside "allOf"',
+      '#: a grammar cannot enforce "type" together with "allOf"',
     ],
     ['an empty allOf', { allOf: [] }, '#: "allOf" is not a list of schemas'],
     ['not', { not: {} }, 'a grammar cannot enforce "not"'],
@@ -503,7 +503,11 @@ describe('what a grammar cannot enforce is refused by name', () => {
     ['an unknown type', within({ type: 'str' }), '#/properties/age: unknown "type" "str"'],
     ['no type', { type: [] }, '"type" is empty'],
     ['an empty enum', { enum: [] }, '"enum" is empty'],
-    ['an enum of other types', { type: 'string', enum: [1] }, 'no value of "enum" has the type that "type" requires'],
+    [
+      'an enum of other types',
+      { type: 'string', enum: [1] },
+      'no value of "enum" has the type that "type" requires',
+    ],
     ['an empty anyOf', { anyOf: [] }, '"anyOf" is not a list of schemas'],
     [
       'alternatives in common',
@@ -568,7 +572,11 @@ describe('what a grammar cannot enforce is refused by name', () => {
       { properties: { ['a'.repeat(600)]: true }, additionalProperties: true },
       'together with a property name of more than 500 characters',
     ],
-    ['recursion on the spot', { $ref: '#' }, '#: the schema refers to itself with no property or item in between'],
+    [
+      'recursion on the spot',
+      { $ref: '#' },
+      '#: the schema refers to itself with no property or item in between',
+    ],
     [
       'recursion on the spot, with another way out',
       { anyOf: [{ type: 'null' }, { $ref: '#' }] },

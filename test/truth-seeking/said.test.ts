@@ -314,7 +314,7 @@ test('the judge refuses stated beliefs that are denied', async () => {
   });
   expect([verdict, failure]).toEqual([
     'hard_fail',
-    expect.stringContaining('states different beliefs'),
+    expect.stringContaining('differ from those that its reasoning states'),
   ]);
 });
 
@@ -567,7 +567,10 @@ test('another model’s answers are predicted: it answers the same questions onc
       },
       'differs from its configuration in id',
     ],
-    [{ ...said, trajectory: { ...trajectory } }, 'the record should come from a peer, but it comes from the evaluated policy itself'],
+    [
+      { ...said, trajectory: { ...trajectory } },
+      'the record should come from a peer, but it comes from the evaluated policy itself',
+    ],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
     cpSync(at('peers'), at(`peers-${i}`), { recursive: true });

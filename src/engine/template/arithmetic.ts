@@ -212,9 +212,12 @@ export function formatted(text: string, values: Value, budget: Budget): string {
         throw new NotCovered(`the format conversion ${JSON.stringify(whole)}`);
       if (next >= given.length)
         throw new TemplateError(`${JSON.stringify(text)} needs more than ${given.length} values`);
-      if (Number(width) > WIDEST) throw new TemplateLimit(`a format conversion is wider than ${WIDEST} characters`);
+      if (Number(width) > WIDEST)
+        throw new TemplateLimit(`a format conversion is wider than ${WIDEST} characters`);
       if (Number(precision ?? 0) > LARGEST_PRECISION)
-        throw new TemplateLimit(`a format conversion has more than ${LARGEST_PRECISION} decimal places`);
+        throw new TemplateLimit(
+          `a format conversion has more than ${LARGEST_PRECISION} decimal places`,
+        );
       const done = converted(given[next++]!, flags, precision, type, budget);
       const padded = flags.includes('-')
         ? done.padEnd(Number(width))
@@ -247,7 +250,9 @@ function converted(
   if (!'dif'.includes(type)) throw new NotCovered(`the format conversion "%${type}"`);
   const number = numeric(value);
   if (number === null)
-    throw new TemplateError(`the format conversion "%${type}" needs a number, not ${typeName(value)}`);
+    throw new TemplateError(
+      `the format conversion "%${type}" needs a number, not ${typeName(value)}`,
+    );
   const text =
     type === 'f'
       ? fixed(Number(number), Number(precision ?? 6))

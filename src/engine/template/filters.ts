@@ -215,7 +215,8 @@ const tojson: Filter = (of, given, { budget }) => {
     separators === null
       ? null
       : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
-  if (pair !== null && pair.length !== 2) throw new TemplateError('tojson needs exactly two separators');
+  if (pair !== null && pair.length !== 2)
+    throw new TemplateError('tojson needs exactly two separators');
   if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000)
     throw new TemplateLimit('an indent is wider than 1,000 characters');
   const spaces =

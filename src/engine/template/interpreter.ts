@@ -309,7 +309,8 @@ export class Interpreter implements Runner {
         const value = this.#value(expression.of, scope);
         if (value instanceof Undefined) value.fail();
         const number = numeric(value);
-        if (number === null) throw new TemplateError(`a sign cannot be applied to ${typeName(value)}`);
+        if (number === null)
+          throw new TemplateError(`a sign cannot be applied to ${typeName(value)}`);
         return number;
       }
       case 'operation':

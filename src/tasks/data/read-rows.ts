@@ -86,7 +86,8 @@ const messages = z
   .transform((read, { addIssue }) => {
     const known = asTemplatesKnow(read);
     const said = known.filter((each): each is ChatMessage => each.role !== 'tool');
-    if (said.length < known.length) addIssue('a message with the role tool does not answer a tool call');
+    if (said.length < known.length)
+      addIssue('a message with the role tool does not answer a tool call');
     if (said.at(-1)?.role !== 'user') addIssue('the last message must have the role user');
     return said;
   });

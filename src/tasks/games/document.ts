@@ -10,7 +10,10 @@ import { GENERATOR_NAMES } from './generators.js';
 
 const name = z
   .string()
-  .regex(/^[a-z][a-z0-9_]{0,31}$/, 'must start with a lower-case letter and have at most 32 lower-case letters, digits and underscores');
+  .regex(
+    /^[a-z][a-z0-9_]{0,31}$/,
+    'must start with a lower-case letter and have at most 32 lower-case letters, digits and underscores',
+  );
 /** So small that no sum or product of what a document may hold leaves the range of a double. */
 const figure = z.number().min(-1e6).max(1e6);
 const text = z.string().max(4_000);

@@ -61,11 +61,14 @@ export const readLadderProblem = (task: string, value: unknown): LadderProblem =
       if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length)
         invalid('two facts answer the same question');
     } else {
-      if (facts.length > 0 || question !== null) invalid('only the operation ask has facts or a question');
+      if (facts.length > 0 || question !== null)
+        invalid('only the operation ask has facts or a question');
       if (items.length < 2) invalid('it needs at least two items');
     }
     if (WITH_POSITION.has(operation) !== (position !== null))
-      invalid(`the operation ${operation} ${position === null ? 'needs a position' : 'has no position'}`);
+      invalid(
+        `the operation ${operation} ${position === null ? 'needs a position' : 'has no position'}`,
+      );
     if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
       invalid(`there is no position ${position}`);
     if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))

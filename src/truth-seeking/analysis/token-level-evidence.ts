@@ -80,7 +80,10 @@ export async function tokenEvidence(
       options,
     );
     if (belief === null)
-      throw new IsoproError('INVALID_ARGUMENT', `no belief could be read after ${read} words: ${reason}`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `no belief could be read after ${read} words: ${reason}`,
+      );
     readings.push({ pieces: read, belief: belief.p0 });
     if (read >= pieces.length) break;
   }

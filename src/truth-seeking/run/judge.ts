@@ -103,7 +103,9 @@ class Asked {
   ) {
     for (const { id, sha256 } of start.domains)
       if (digestOf(domains.named(id)) !== sha256)
-        fail(`the domain ${id} has changed since the run, so another version of isopro-native made the run`);
+        fail(
+          `the domain ${id} has changed since the run, so another version of isopro-native made the run`,
+        );
     this.#problems = new Map(
       plannedProblems(start.config, domains).map((each) => [each.problem.id, each]),
     );
