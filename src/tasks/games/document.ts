@@ -140,7 +140,7 @@ function complaint({
   const twice =
     duplicate([...parameters, ...environment].map((value) => value.name)) ??
     duplicate(components.map((part) => part.name));
-  if (twice !== undefined) return `${twice} is named twice`;
+  if (twice !== undefined) return `the name ${twice} is used twice`;
   const lost = components
     .flatMap(({ terms }) => terms.flatMap(({ of }) => of))
     .find((value) => !known.has(value));

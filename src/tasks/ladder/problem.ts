@@ -70,7 +70,9 @@ export const readLadderProblem = (task: string, value: unknown): LadderProblem =
         `the operation ${operation} ${position === null ? 'needs a position' : 'has no position'}`,
       );
     if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
-      invalid(`there is no position ${position}`);
+      invalid(
+        `the operation ${operation} cannot use position ${position} of ${items.length} items`,
+      );
     if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))
       invalid('its items must be numbers');
     if (

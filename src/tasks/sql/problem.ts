@@ -129,7 +129,7 @@ export const readSqlProblem = (task: string, value: unknown): SqlProblem =>
           drawn.distinct &&
           new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
         )
-          invalid(`${place} has fewer values than rows, or a value twice`);
+          invalid(`${place} has fewer values than rows, or repeats a value`);
       }
     });
     const refusal = refuseStatement(
