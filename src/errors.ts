@@ -4,7 +4,7 @@
  * test throws every code.
  */
 export const ERRORS = {
-  ABORTED: 'The caller cancelled the operation. You need not do anything.',
+  ABORTED: 'The caller cancelled the operation. No action is needed.',
   ADAPTER_CORRUPT:
     'Copy, export or download the adapter again and compare its size with the original. `isopro-native judge RUN` ' +
     'checks the adapter of a run.',
@@ -37,7 +37,7 @@ export const ERRORS = {
   GATE_POLICY_INVALID:
     'Correct the member of the policy named above. `docs/gate.md` lists the members of each policy.',
   GRAMMAR_INVALID:
-    'Correct the grammar or JSON Schema at the place named above. Leave out what a grammar cannot enforce and check it on the answer.',
+    'Correct the grammar or JSON Schema at the place named above. Leave out what a grammar cannot enforce, and check that part in the answer yourself.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
   JOBS_BUSY: 'Wait until the other server ends, or give this server another folder with --runs.',
   JOBS_UNREADABLE:
@@ -72,8 +72,8 @@ export const ERRORS = {
   NATIVE_FAILURE:
     'This is a defect of isopro-native. Please report it with the output of `isopro-native doctor --json`.',
   NOTHING_TRAINED:
-    'Give problems that the model solves sometimes: easier ones, or use a larger model. `tasks calibrate` measures ' +
-    'which problems these are.',
+    'Use easier problems or a larger model, so that some replies to a problem pass and some fail. `tasks calibrate` shows ' +
+    'for which problems that is so.',
   NUMERIC_FAILURE:
     'The model produced a value that is not finite. Check the model file, the adapter and its scale.',
   OBJECT_DISPOSED: 'Load the object again. A disposed object cannot be used.',
@@ -127,7 +127,7 @@ export const ERRORS = {
     'Use a task from `isopro-native tasks list`, a .js or .ts file that exports one, a data file (CSV or JSON ' +
     'Lines), or python:MODULE[:NAME].',
   TEACHER_NO_BETTER:
-    'Use a larger model or one that was trained on the task, give it solved examples (--teacher-examples), or lower --headroom.',
+    'Use a larger teacher or one that was trained on the task, give it solved examples (--teacher-examples), or lower --headroom.',
   TEMPLATE_INVALID:
     'The chat template in the model file cannot be rendered. Pass token ids instead of messages.',
   TIER_UNKNOWN: 'Use one of the tiers listed above.',

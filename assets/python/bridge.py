@@ -86,7 +86,7 @@ def tell(error):
     place = (type(error).__name__, *((frame.filename, frame.lineno) for frame in said.stack[-1:]))
     if place not in TOLD:
         TOLD.add(place)
-        print("".join(said.format()) + "(further ones from this line are not shown)", file=COMPLAINTS)
+        print("".join(said.format()) + "(further errors from this line are not shown)", file=COMPLAINTS)
 
 
 def call(member, function, *arguments):

@@ -49,10 +49,10 @@ export const onPolicyProblems = (
   id: string,
   { sampling: { topP }, buffer: { accept }, layers: { dropout } }: SampledSettings,
 ): (readonly [boolean, string])[] => [
+  [topP < 1, `sampling.topP: ${id} needs samples from the model's full distribution; set it to 1`],
   [
-    topP < 1,
-    `sampling.topP: ${id} needs samples from the whole distribution of the model: set it to 1`,
+    accept !== 'passing',
+    `buffer.accept: ${id} trains on replies with any verdict; leave it at passing`,
   ],
-  [accept !== 'passing', `buffer.accept: ${id} trains on all verdicts`],
   [dropout > 0, `layers.dropout: ${id} needs probabilities without dropout: set it to 0`],
 ];

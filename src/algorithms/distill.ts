@@ -111,7 +111,7 @@ export const distill = algorithm({
       .max(1)
       .default(0.05)
       .describe(
-        'distill: least lead of the teacher on the dev problems; the run does not start below it',
+        'distill: minimum lead of the teacher over the model on the dev problems; with a smaller lead, the run does not start',
       ),
     pressure: z
       .enum(PRESSURES)

@@ -129,7 +129,9 @@ export const grpo = algorithm({
     variant: z
       .enum(VARIANT_IDS)
       .default('grpo')
-      .describe('grpo: variant of advantages, mean and clip; see docs/training.md'),
+      .describe(
+        'grpo: variant of the advantages, the mean over tokens and the clip; see docs/training.md',
+      ),
     reward: z
       .enum(REWARDS)
       .default('verdict')

@@ -65,7 +65,10 @@ export class ReplayBuffer {
     const isRollout = record.kind === 'rollout';
     const key = `${iteration}/${problemId}/${isRollout ? record.sample : 'reference'}`;
     if (this.#prompt?.problemId !== problemId)
-      throw new IsoproError('LOG_UNREADABLE', `rollout ${key} does not follow its problem`);
+      throw new IsoproError(
+        'LOG_UNREADABLE',
+        `the record of rollout ${key} does not follow that of its problem`,
+      );
     const { ids } = this.#prompt;
     const episode = isRollout
       ? episodeOfRecord(ids, record)

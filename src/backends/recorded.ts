@@ -123,7 +123,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
       if (lacking.length > 0)
         throw new IsoproError(
           'RECORDING_INCOMPLETE',
-          `${file} is missing ${lacking.length} of ${asked.length} replies, first of all sample ${lacking[0]!.sampleIndex} of prompt ` +
+          `${file} is missing ${lacking.length} of ${asked.length} replies; the first is sample ${lacking[0]!.sampleIndex} of prompt ` +
             lacking[0]!.id,
         );
       for (const { promptIndex, sampleIndex, found } of asked) {

@@ -49,7 +49,7 @@ export function renderFigures({
       sampledDev,
     ),
     line([
-      'problems solved in one of those',
+      'problems solved by at least one of these replies',
       ...Object.values(sampledDev.byTier).map(({ solved, problems }) => `${solved} of ${problems}`),
       '',
       '',

@@ -277,7 +277,7 @@ function load(): Finding {
     detail:
       process.platform === 'win32'
         ? 'not measured on Windows'
-        : `load average over the last minute ${oneMinute.toFixed(1)}, on ${cores} cores`,
+        : `load average of ${oneMinute.toFixed(1)} over the last minute, on ${cores} cores`,
     remedy: busy
       ? 'Other programs keep the cores busy: decoding is slower and timings are unreliable.'
       : null,

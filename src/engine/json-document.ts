@@ -111,7 +111,7 @@ export class SchemaDocument {
         ['enum', 'const'],
         listed.length === 0
           ? '"enum" is empty'
-          : `no value of "${only === undefined ? 'enum' : 'const'}" has the "type"`,
+          : `no value of "${only === undefined ? 'enum' : 'const'}" has the type that "type" requires`,
       );
     return values;
   }
@@ -154,13 +154,17 @@ export class SchemaDocument {
     const joined = conjunctionOf(this.#parts(pointer, schema, []));
     if (typeof joined !== 'string') return joined;
     const keyword = COMBINING.findLast((one) => schema[one] !== undefined)!;
-    return cannotKeep(pointer, keyword, `"${joined}" beside "${keyword}"`);
+    return cannotKeep(pointer, keyword, `"${joined}" together with "${keyword}"`);
   }
 
   /** @throws IsoproError GRAMMAR_INVALID once too much was read */
   #countRead(pointer: string): void {
     if (++this.#read > MOST_READ)
-      refuse(pointer, [...COMBINING], 'this combines too many other schemas; write the schema out');
+      refuse(
+        pointer,
+        [...COMBINING],
+        'too many schemas are combined here; write out the combined schema instead',
+      );
   }
 
   /** What all holds for the same value. */
@@ -170,8 +174,13 @@ export class SchemaDocument {
     const parts: Schema[] = [];
     const add = (place: string, one: Json): void => {
       if (trail.includes(place))
-        refuse(pointer, ['$ref', 'allOf'], 'the recursion leads back to the same value');
-      if (allowsNone(one)) refuse(pointer, ['$ref', 'allOf'], 'false allows no value');
+        refuse(
+          pointer,
+          ['$ref', 'allOf'],
+          'the schema refers to itself with no property or item in between',
+        );
+      if (allowsNone(one))
+        refuse(pointer, ['$ref', 'allOf'], 'a schema that is false allows no value');
       if (one !== true && !isSchema(one)) refuse(place, [], 'not a schema');
       if (isSchema(one)) parts.push(...this.#parts(pointer, one, [...trail, place]));
     };
@@ -193,7 +202,7 @@ export class SchemaDocument {
       cannotKeep(
         pointer,
         'oneOf',
-        `"oneOf" of more than ${MOST_COMPARED} alternatives that are not listed values`,
+        `"oneOf" with more than ${MOST_COMPARED} alternatives, unless all of them are "const" or "enum"`,
       );
     const alike = (of: readonly Shape[]): readonly [number, number] | undefined => {
       for (const [i, shape] of of.entries()) {
@@ -210,7 +219,7 @@ export class SchemaDocument {
     return cannotKeep(
       pointer,
       'oneOf',
-      `"oneOf": alternatives ${pair[0]} and ${pair[1]} may have a value in common; "anyOf" allows that`,
+      `"oneOf": one value may match both alternative ${pair[0]} and alternative ${pair[1]}; "anyOf" allows that`,
     );
   }
 

@@ -183,7 +183,7 @@ class Compiler {
       depth > DEEPEST
         ? `schemas are nested more than ${DEEPEST} levels deep`
         : schema === false
-          ? 'false allows no value'
+          ? 'a schema that is false allows no value'
           : isSchema(schema)
             ? null
             : 'not a schema';
@@ -270,7 +270,7 @@ class Compiler {
       cannotKeep(
         pointer,
         bound,
-        `"${bound}"${bound === 'multipleOf' ? '' : ' of a "number", only of an "integer"'}`,
+        `"${bound}"${bound === 'multipleOf' ? '' : ' on the type "number", only on "integer"'}`,
       );
     if (narrowing.objects === true) {
       if (types !== null && !types.includes('object'))
@@ -337,7 +337,7 @@ class Compiler {
       refuse(
         pointer,
         [...COMBINING],
-        'this combines too many other schemas; write the schema out, or refer to it',
+        'too many schemas are combined here; write out the combined schema, or refer to it with "$ref"',
       );
     return by(
       keyword === undefined || copies.length === 0
@@ -518,7 +518,7 @@ class Compiler {
       cannotKeep(
         pointer,
         ['additionalProperties', 'patternProperties'],
-        `"additionalProperties" together with a name of more than ${LONGEST_NAME} characters`,
+        `"additionalProperties" together with a property name of more than ${LONGEST_NAME} characters`,
       );
 
     // From the last one to the first: what may follow where nothing has been written yet, and where
@@ -544,7 +544,7 @@ class Compiler {
   #refuseEndless(): void {
     this.#refuseRest(
       ({ same = [] }, isDone) => same.every(isDone),
-      'the recursion leads back to the same value',
+      'the schema refers to itself with no property or item in between',
     );
     // A schema that needs itself has no finite document.
     this.#refuseRest(

@@ -198,8 +198,9 @@ export async function readPeft(
       rank! > Math.min(inputs!, outputs)
     )
       throw corrupt(`the shapes of the factors of ${shown} do not match`);
-    if (rank !== moduleValue(settings.ranks, shown, settings.rank))
-      throw corrupt(`${shown} has rank ${rank}, which differs from ${PEFT_CONFIG}`);
+    const stated = moduleValue(settings.ranks, shown, settings.rank);
+    if (rank !== stated)
+      throw corrupt(`${shown} has rank ${rank}, but ${PEFT_CONFIG} states rank ${stated}`);
     const alpha = moduleValue(settings.alphas, shown, settings.alpha);
     const scale = Math.fround(settings.stabilised ? alpha / Math.sqrt(rank!) : alpha / rank!);
     const rowOf = shape === null ? (row: number): number => row : ggufRow(name, outputs, shape);

@@ -94,8 +94,8 @@ export function suitability(
     if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
     if (chat.template === 'none')
       cautions.push(
-        'messages: the file has no chat template, so ChatML is used, which a base model does not know (generate --raw ' +
-          'continues a text)',
+        'messages: the file has no chat template, so ChatML is used. If this is a base model, it does not know ChatML; ' +
+          'use generate --raw to continue a text',
       );
     if (chat.template === 'invalid')
       cautions.push(
@@ -113,11 +113,11 @@ export function suitability(
       );
     if (chat.ends.length === 0)
       cautions.push(
-        'ends: the file names no end token, so an answer may end only at the token limit',
+        'ends: the file names no end-of-text token, so a reply may end only at the token limit',
       );
     if (memory !== null && memory.totalBytes > available)
       cautions.push(
-        'memory: the model does not fit into the available memory; use a smaller --context or a stronger quantisation',
+        'memory: the model does not fit into the available memory; use a smaller --context or a smaller quantisation',
       );
   }
   return { chat, adapter, cautions };

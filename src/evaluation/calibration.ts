@@ -211,7 +211,7 @@ const inSteps = (tokens: number): number => Math.ceil(tokens / TOKEN_STEP) * TOK
 
 function standing({ tier, advice, mixed, none, replies, missing }: TierCalibration): string {
   if (advice !== 'unknown')
-    return `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`;
+    return `${tier} is ${advice}: for ${percent(mixed.mean)} of its problems, some replies pass and some fail`;
   if (replies + missing === 0) return `${tier} is unknown: no problem could be drawn from it`;
   return none > missing
     ? `${tier} is unknown: the verifier gave no verdict on ${none} of ${replies} replies`
@@ -240,7 +240,7 @@ function instead(
   const { maxTokens, unshown = null } = calibrated;
   const unknown = trained.filter(({ advice }) => advice === 'unknown');
   if (unknown.length > 0) return toKnow(unknown);
-  const none = 'no tier has enough mixed groups to learn from: ';
+  const none = 'no tier has enough problems of which some replies pass and some fail: ';
   const solved = trained.every(({ advice }) => advice === 'solved');
   const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Otherwise `;
   if (crowded >= MOSTLY)
@@ -280,7 +280,7 @@ export function recommend(
       (truncated ?? 0) + crowding[i]!.share < MOSTLY
     )
       reasons.push(
-        `${tier}: ${percent(format.mean)} of the replies are well-formed, so a run learns the form first`,
+        `${tier}: ${percent(format.mean)} of the replies are well-formed, so a run first learns the answer format`,
       );
   const reference = references.tokens ?? 0;
   if (reference > maxTokens)
@@ -289,11 +289,11 @@ export function recommend(
     );
   if (reference > mostTokens)
     reasons.push(
-      `after the longest prompt, the context has room for ${mostTokens} tokens: correct replies need a larger context`,
+      `after the longest prompt, the context has room for ${mostTokens} tokens, but correct replies have up to ${reference}: use a larger context`,
     );
   if (references.unread > 0)
     reasons.push(
-      `the correct replies to ${references.unread} problems were not read and may be longer`,
+      `the correct replies to ${references.unread} problems were not measured and may be longer`,
     );
   for (const { tier, share } of crowding)
     if (share > CUT_OFF && (learned.length > 0 || share < MOSTLY))
@@ -308,8 +308,8 @@ export function recommend(
     );
     if (few.length > 0)
       reasons.push(
-        `${few[0]!.problems} problems per tier are too few to be sure: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
-          'the groups may be mixed; `tasks calibrate` tries 64',
+        `${few[0]!.problems} problems per tier are too few to be sure: for up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
+          'the problems, some replies may pass and some fail; `tasks calibrate` tries 64 problems per tier',
       );
     return {
       tiers: [],

@@ -73,7 +73,7 @@ export function shortTiers(
     if (found >= perTier) return [];
     return [
       `tier ${id} has ${found === 0 ? `no ${name} problem and is missing from all results` : `${found} ${name} problems instead of ${perTier}`}: its ` +
-        `generator gave no more different ones${name === 'test' ? `, apart from the ${SET_SIZE.dev} of the dev set` : ''}`,
+        `generator gave no further distinct problems${name === 'test' ? ` outside the dev set of ${SET_SIZE.dev}` : ''}`,
     ];
   });
 }

@@ -172,7 +172,7 @@ async function examineNumber(
     find(
       'error',
       'same-prompt',
-      `tier ${tier}: two problems have the same prompt but different correct answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the ` +
+      `tier ${tier}: problems ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')} have the same prompt but different correct answers: the ` +
         'prompt leaves out something that the answer depends on',
     );
   if (asked.size >= needed) return;
@@ -180,7 +180,7 @@ async function examineNumber(
     'warning',
     'few-problems',
     `tier ${tier}: ${NUMBER_DRAWS} draws gave ${problems.size} different problems and ${asked.size} different prompts; ${needed} are ` +
-      `held out for evaluation, and training needs more${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
+      `held out for evaluation, and training needs more${problems.size > asked.size ? ': does the prompt show the whole problem?' : ''}`,
   );
 }
 
@@ -267,8 +267,8 @@ async function examineVerdicts(
     find(
       'error',
       'refuses-reference',
-      `${wrong.length} of ${references!.length} replies that the task itself gives as correct fail: ` +
-        `${wrong[0]!.violations[0]?.detail ?? 'without a violation'}`,
+      `${wrong.length} of the ${references!.length} reference replies of the task fail its own check: ` +
+        `${wrong[0]!.violations[0]?.detail ?? 'no violation is given'}`,
     );
   const hopeless = task.tiers.filter(({ id }) => !passing.has(id)).map(({ id }) => id);
   if (hopeless.length > 0)
@@ -357,7 +357,7 @@ function examineRows({ rows }: OpenTask, find: Find): void {
     find(
       'warning',
       'near-duplicates',
-      `${near} of the ${heldOut} held-out rows nearly repeat a training row, such as rows ${example.heldOut} and ${example.train}`,
+      `${near} of the ${heldOut} held-out rows nearly repeat a training row: for example, row ${example.heldOut} nearly repeats row ${example.train}`,
     );
 }
 
@@ -379,7 +379,7 @@ async function examineLengths(
     find(
       'warning',
       'no-chat-template',
-      'the model has no chat template: it was made to continue text, so its prompts are in ChatML',
+      'the model has no chat template and is probably a base model, so its prompts are written in ChatML',
     );
   // rows are all known, and each of them is asked some time
   const asked = task.rows === undefined ? problems : allRows(task, task.rows);

@@ -187,7 +187,7 @@ export async function* fineTune<Example>(
     if (!stats.applied)
       throw new IsoproError(
         'NUMERIC_FAILURE',
-        `step ${stats.step}: ${stats.nonFinite.join(', ')} not finite; the adapter was not changed`,
+        `step ${stats.step}: these values are not finite: ${stats.nonFinite.join(', ')}; the adapter was not changed`,
       );
     yield { kind: 'step', stats, figures };
     yield* measure(step + 1);

@@ -48,7 +48,7 @@ const guards = z
   )
   .refine(
     (given) => given.every(({ margin, ceiling }) => margin < (ceiling ?? 1)),
-    'a margin covers the whole scale',
+    'a margin must be less than the ceiling (default 1)',
   )
   .default([]);
 
@@ -90,7 +90,7 @@ const sign = z
       .number()
       .int()
       .min(2)
-      .max(MOST_BLOCKS, 'beyond 1074 blocks the e-value does not fit a double')
+      .max(MOST_BLOCKS, 'must be at most 1074: the e-value of more blocks does not fit a double')
       .default(8),
     /**
      * A win is a score of the incumbent's and this more; above 0, because equal versions would win
@@ -101,7 +101,7 @@ const sign = z
   })
   .refine(
     ({ alpha, proposals, blocks }) => blocks >= minimumBlocks(alpha / proposals),
-    'too few blocks for alpha / proposals',
+    'too few blocks: winning all of them would not reach alpha / proposals',
   );
 
 const pairedT = z

@@ -118,7 +118,7 @@ export async function objectOf<Schema extends z.ZodType>(
   try {
     value = JSON.parse(reply.text);
   } catch (cause) {
-    const what = `the reply ended after ${reply.tokenIds.length} tokens and is not a complete value of the schema`;
+    const what = `the reply ended after ${reply.tokenIds.length} tokens and is not complete JSON`;
     throw new IsoproError('REPLY_INVALID', `${what}: ${shown(reply.text)}`, { cause });
   }
   const result = await schema.safeParseAsync(value);

@@ -81,7 +81,7 @@ export function leftOut(
     wanted === 0 || drawn.has(tier)
       ? []
       : [
-          `tier ${tier} is not trained on: the evaluation sets hold ${kept} different problems of a tier, and it has no others` +
+          `tier ${tier} is not trained on: the evaluation sets take ${kept} different problems of each tier, and it has no others` +
             (tooLong.has(tier) ? ' that fit in the context' : ''),
         ],
   );

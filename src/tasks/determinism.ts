@@ -177,7 +177,7 @@ export async function refuseUnsteadyVerdicts(
       refuse(
         task,
         'verify',
-        `one reply to problem ${problem.id} got the form and violations ${detail} and ${otherDetail}`,
+        `one reply to problem ${problem.id} was judged twice with different forms or violations, ${detail} and ${otherDetail}`,
       );
   }
   const passing = replies.filter(({ judgement }) => judgement.verdict.kind === 'pass');
@@ -190,7 +190,7 @@ export async function refuseUnsteadyVerdicts(
       refuse(
         task,
         'checkTrace',
-        `the reasoning of one reply to problem ${problem.id} contradicts it in one call and not in another`,
+        `for one reply to problem ${problem.id}, one call found that the reasoning contradicts the answer and another call did not`,
       );
   }
 }

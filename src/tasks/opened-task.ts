@@ -55,7 +55,7 @@ async function solved(
   }
   if (examples.length === 0) {
     const drawn = count + EXAMPLE_DRAWS;
-    const detail = `is ${isPythonSpecifier(specifier) ? 'None' : 'null'}, or the question is the same, for ${drawn} problems in a row`;
+    const detail = `is ${isPythonSpecifier(specifier) ? 'None' : 'null'}, or the question repeats, for ${drawn} problems in a row`;
     throw invalidMember(specifier, memberNamed(specifier, 'referenceReply'), detail);
   }
   return examples;

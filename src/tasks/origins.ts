@@ -39,6 +39,6 @@ export class Origins {
     if (place === null || this.#told.has(place)) return;
     this.#told.add(place);
     const said = visible(`${place}: ${member} threw ${wordsOf(error).slice(0, 500)}`);
-    process.stderr.write(`${said} (further ones from this line are not shown)\n`);
+    process.stderr.write(`${said} (further errors from this line are not shown)\n`);
   }
 }

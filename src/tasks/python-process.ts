@@ -172,7 +172,7 @@ export class PythonProcess extends EventEmitter {
     this.#line.push(chunk.subarray(from));
     this.#lineBytes += chunk.length - from;
     if (this.#lineBytes > MOST_BYTES)
-      this.#endAsBroken(`its process wrote more than ${MOST_BYTES} bytes at once`);
+      this.#endAsBroken(`its process wrote more than ${MOST_BYTES} bytes in one line`);
   }
 
   #read(line: Buffer): void {

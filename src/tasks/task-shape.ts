@@ -62,7 +62,7 @@ const name = z
   .max(1000)
   .refine(
     (text) => text.isWellFormed() && !/\p{Cc}/u.test(text),
-    'contains a control character or half a character',
+    'contains a control character or half a character (a lone surrogate)',
   );
 
 export const verdictKind = z.enum(['pass', 'fail', 'none']);

@@ -164,7 +164,7 @@ export class TaskThread {
         const lost = (cause?: unknown): void =>
           failed(asLoss(cause, 'it ended while it was starting'));
         const timer = setTimeout(
-          () => failed(new ThreadLost('it did not start')),
+          () => failed(new ThreadLost(`it did not start within ${START_SECONDS} seconds`)),
           1000 * START_SECONDS,
         );
         worker.on('message', (reply: unknown) => {

@@ -88,7 +88,10 @@ async function verifyOne(
   }
   const { problem: asked, problemId, text: reply, finish } = result.data;
   if ((asked === undefined) === (problemId === undefined))
-    throw new IsoproError('INVALID_ARGUMENT', `line ${line} needs either problem or problemId`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `line ${line} must have either problem or problemId, not both`,
+    );
   const problem = asked === undefined ? heldOutProblem(task, problemId!) : task.readProblem(asked);
   const { verdict, form } = await task.judge(problem, reply, finish);
   const grades = grade === true ? await task.grade(problem, verdict) : null;

@@ -55,5 +55,8 @@ export function trajectory({
 /** @throws IsoproError INVALID_ARGUMENT where a trajectory is of another problem */
 export function requireAbout(of: Trajectory, { id }: Problem): void {
   if (of.problemId !== id)
-    throw new IsoproError('INVALID_ARGUMENT', 'trajectory: it belongs to another problem');
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `trajectory: it belongs to problem ${of.problemId.slice(0, 12)}, not to problem ${id.slice(0, 12)}`,
+    );
 }

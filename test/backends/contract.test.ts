@@ -605,7 +605,7 @@ describe('a recording', () => {
     await expect(texts(two, { prompts: [{ ...prompts[0]!, id: 'r' }] })).rejects.toThrow(
       code(
         'RECORDING_INCOMPLETE',
-        /is missing 1 of 1 replies, first of all sample 0 of prompt r$/,
+        /is missing 1 of 1 replies; the first is sample 0 of prompt r$/,
       ) as never,
     );
     expect(await texts(record(line({ id: 'another' })), { prompts })).toEqual(['a', 'a']);

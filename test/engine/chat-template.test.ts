@@ -153,8 +153,8 @@ describe('what jinja2 3.1.6 renders beside the table', () => {
   });
 
   test.each([
-    ["{{ '%(a)s' % {'a': 1} }}", 'the conversion "%(" of a format'],
-    ["{{ '%x' % 255 }}", 'the conversion "%x" of a format'],
+    ["{{ '%(a)s' % {'a': 1} }}", 'the format conversion "%("'],
+    ["{{ '%x' % 255 }}", 'the format conversion "%x"'],
     ["{{ '\u0663' | int }}", 'the filter "int" with digits other than 0 to 9'],
   ])('%s is rendered there, and refused here by name', (template, what) => {
     expect(failure(template)).toBe(`NotCovered: it uses ${what}, which is not supported`);

@@ -75,7 +75,7 @@ test.each([
     {},
     /put their text into the question/,
   ],
-  ['no end token', { 'tokenizer.chat_template': TEMPLATE }, {}, /names no end token/],
+  ['no end token', { 'tokenizer.chat_template': TEMPLATE }, {}, /names no end-of-text token/],
   [
     'a type that is not trained',
     { ...END, 'tokenizer.chat_template': TEMPLATE },

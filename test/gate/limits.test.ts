@@ -261,16 +261,16 @@ describe('policies', () => {
       'GATE_POLICY_INVALID policy.guards: two guards have the same name',
     );
     expect(ask(guard({ margin: 1 }))).toBe(
-      'GATE_POLICY_INVALID policy.guards: a margin covers the whole scale',
+      'GATE_POLICY_INVALID policy.guards: a margin must be less than the ceiling (default 1)',
     );
     expect(ask({ kind: 'e-process', minimumEffect: 0.1 })).toBe(
       'GATE_POLICY_INVALID policy: minimumEffect requires measure score',
     );
     expect(ask({ ...sign, blocks: 7 })).toBe(
-      'GATE_POLICY_INVALID policy: too few blocks for alpha / proposals',
+      'GATE_POLICY_INVALID policy: too few blocks: winning all of them would not reach alpha / proposals',
     );
     expect(ask({ ...sign, blocks: 1075 })).toBe(
-      'GATE_POLICY_INVALID policy.blocks: beyond 1074 blocks the e-value does not fit a double',
+      'GATE_POLICY_INVALID policy.blocks: must be at most 1074: the e-value of more blocks does not fit a double',
     );
     expect(ask({ ...t, least: 9, most: 8 })).toBe(
       'GATE_POLICY_INVALID policy: least is above most',

@@ -58,7 +58,7 @@ test('what no grammar keeps is told with its place and what to do', () => {
 });
 
 test('a reply that is cut off is shown, of more than 200 characters its end', async () => {
-  const cut = 'the reply ended after 7 tokens and is not a complete value of the schema: ';
+  const cut = 'the reply ended after 7 tokens and is not complete JSON: ';
   const [short, long] = [`"${'a'.repeat(199)}`, `"b${'a'.repeat(199)}`];
   expect(await refused(z.string(), short)).toBe(`REPLY_INVALID ${cut}${JSON.stringify(short)}`);
   const end = JSON.stringify(`…${long.slice(1)}`);

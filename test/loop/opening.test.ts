@@ -386,9 +386,9 @@ describe('what is to be known of a task is said before a model is trained on it,
       `  generate: (tier, seed) => ({ number: Number(seed % (tier === 'L0' ? 3n : 100000n)) }),\n`,
     );
     const expected = [
-      'tier L0 has 3 dev problems instead of 4: its generator gave no more different ones',
-      'tier L0 has no test problem and is missing from all results: its generator gave no more different ones, apart from the 20 of the dev set',
-      'tier L0 is not trained on: the evaluation sets hold 120 different problems of a tier, and it has no others',
+      'tier L0 has 3 dev problems instead of 4: its generator gave no further distinct problems',
+      'tier L0 has no test problem and is missing from all results: its generator gave no further distinct problems outside the dev set of 20',
+      'tier L0 is not trained on: the evaluation sets take 120 different problems of each tier, and it has no others',
     ];
     expect(run.filter((text) => !text.startsWith('tier '))).toEqual([
       'only 4 of 8 different problems could be drawn for an iteration; the task has few others. With 4 samples each, it has ' +

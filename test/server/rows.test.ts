@@ -54,7 +54,9 @@ test('the first line that is wrong is told with its number, once, and nothing st
   expect(await said(deep)).toMatchObject(wrong('line 1: it is nested more than 128 levels deep'));
   const reference = `{{item.${'k'.repeat(3000)}}}`;
   const cut = (await read({ kind: 'answered', reference }, row('a'))) as Error;
-  expect(cut.message).toBe(`file-1: line 1: it has no item.${'k'.repeat(1000)}`.slice(0, 1008));
+  expect(cut.message).toBe(
+    `file-1: line 1: there is no value for {{item.${'k'.repeat(1000)}`.slice(0, 1008),
+  );
   expect(existsSync(out)).toBe(false);
 });
 

@@ -200,10 +200,10 @@ describe('what is recommended', () => {
     const crowded = recommended(known, [], { mostTokens: 600, references: references(9000) });
     expect(crowded.settings).toMatchObject({ maxTokens: 600 });
     expect(crowded.reasons.at(-1)).toMatch(
-      /the context has room for 600 tokens: correct replies need a larger context$/,
+      /the context has room for 600 tokens, but correct replies have up to \d+: use a larger context$/,
     );
     expect(recommended(known, [], { references: references(75, 3) }).reasons).toEqual([
-      'the correct replies to 3 problems were not read and may be longer',
+      'the correct replies to 3 problems were not measured and may be longer',
     ]);
   });
 
@@ -293,10 +293,10 @@ describe('what is recommended', () => {
     expect(reasons).toEqual([
       expect.stringMatching(/^A is too hard/),
       expect.stringMatching(
-        /^9 problems per tier are too few to be sure: up to \d+ % of the groups may be mixed/,
+        /^9 problems per tier are too few to be sure: for up to \d+ % of the problems, some replies may pass and some fail/,
       ),
       expect.stringMatching(
-        /^no tier has enough mixed groups to learn from: 100 % .* cut off at 512 tokens.*: allow more, such as 1024$/,
+        /^no tier has enough problems of which some replies pass and some fail: 100 % .* cut off at 512 tokens.*: allow more, such as 1024$/,
       ),
     ]);
   });

@@ -202,7 +202,7 @@ describe('tables', () => {
       );
     for (const price of ['1,507', '€ 12,500', '-2,250'])
       await expect(openTask(priced(price), { check: 'number' })).rejects.toThrow(
-        /row 7 \(line 8\): the comma in the answer .* may mark thousands or decimals/,
+        /row 7 \(line 8\): the comma in the answer .* may be a thousands separator or a decimal comma/,
       );
     for (const price of ['1,50', '0,125', '1.234,567', '1,234,567', '1507'])
       await (await openTask(priced(price), { check: 'number' })).dispose();

@@ -402,7 +402,7 @@ describe('what is wrong with a file is said with the row', () => {
         '"question";"answer"',
       ),
       'csv',
-      /header \(line 1\): there is no column "prompt"; the columns, separated by ";", are "question", "answer". Name the column of the question prompt/,
+      /header \(line 1\): there is no column "prompt"; the columns, separated by ";", are "question", "answer". Rename the column of questions to "prompt"/,
     ],
     [
       'a text by semicolons that is cut in two',
@@ -459,7 +459,7 @@ describe('what is wrong with a file is said with the row', () => {
     ['regex', { answer: '(' }, /not a valid regular expression/],
     ['json', { answer: '{' }, /is not JSON/],
     ['choice', { answer: 'D', choices: ['A', 'B'] }, /"D" is not one of its choices/],
-    ['choice', { answer: 'A', choices: ['A', 'A'] }, /different texts/],
+    ['choice', { answer: 'A', choices: ['A', 'A'] }, /different strings/],
     ['choice', { answer: 'A' }, /1 different answers/],
   ])('%s: the answer %j', async (check, row, words) => {
     await expect(openTask(write(lines(rows(30, () => row))), { check })).rejects.toMatchObject({

@@ -44,8 +44,8 @@ const row = {
 
 describe('the form', () => {
   test.each<[string, object, RegExp]>([
-    ['a range that goes down', { range: [1, 0] }, /first below the other/],
-    ['a range without an end', { range: [0, 1e9] }, /first below the other/],
+    ['a range that goes down', { range: [1, 0] }, /a lower and a higher one/],
+    ['a range without an end', { range: [0, 1e9] }, /a lower and a higher one/],
     ['a range that nothing lies in', { range: [0.00000011, 0.00000012] }, /fewer than two/],
     ['a threshold beyond it', { range: [1, 5], pass_threshold: 6 }, /must be in the range/],
     ['a threshold that all reach', { range: [1, 5], pass_threshold: 1 }, /must be in the range/],
@@ -57,7 +57,11 @@ describe('the form', () => {
       { input: [{ role: 'user', content: { type: 'input_image', image_url: 'x' } }] },
       /Invalid input/,
     ],
-    ['no reply in it', { input: [{ role: 'user', content: 'How kind?' }] }, /no message has/],
+    [
+      'no reply in it',
+      { input: [{ role: 'user', content: 'How kind?' }] },
+      /at least one message must contain/,
+    ],
     [
       'the last word not the user’s',
       {
@@ -129,7 +133,7 @@ describe('templates', () => {
     const answer = grading({
       input: [{ role: 'user', content: '{{item.answer}} {{sample.output_text}}' }],
     });
-    expect(() => askedOf(answer, row, '')).toThrow('it has no item.answer');
+    expect(() => askedOf(answer, row, '')).toThrow('there is no value for {{item.answer}}');
     expect(askedOf(answer, { ...row, answer: 5 }, '')[0]!.content).toMatch(/^5 /);
   });
 });
@@ -291,7 +295,7 @@ describe('a model that is asked', () => {
     await expect(openTask(lacking.data, { check: lacking.check })).rejects.toMatchObject({
       code: 'DATA_INVALID',
       message: expect.stringMatching(
-        /row 30 \(line 30\): the grader's input cannot be filled in: it has no item\.to/,
+        /row 30 \(line 30\): the grader's input cannot be filled in: there is no value for \{\{item\.to\}\}/,
       ),
     });
     for (const wrong of [

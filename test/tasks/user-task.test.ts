@@ -563,7 +563,7 @@ export default defineTask<Sum, number>({
       });
     const shown = ran();
     expect(shown.stderr).toBe(
-      'helper.ts:4: verify threw RangeError: no 1 (further ones from this line are not shown)\n',
+      'helper.ts:4: verify threw RangeError: no 1 (further errors from this line are not shown)\n',
     );
     expect(shown.stdout.split('\n')).toEqual([
       'verify threw: no 1',

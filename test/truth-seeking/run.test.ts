@@ -338,7 +338,7 @@ test('the judge misses what was asked for and is not there, and looks at worlds 
   const { verdict, failure } = await judgeTruthRun({ folder, home });
   expect([verdict, failure]).toEqual([
     'hard_fail',
-    expect.stringContaining('are not what happened'),
+    expect.stringContaining('differ from what happened in the local world'),
   ]);
 });
 

@@ -318,7 +318,7 @@ test('the judge refuses stated beliefs that are denied', async () => {
   });
   expect([verdict, failure]).toEqual([
     'hard_fail',
-    expect.stringContaining('states different beliefs'),
+    expect.stringContaining('differ from those that its reasoning states'),
   ]);
 });
 
@@ -466,7 +466,7 @@ test('trials are of one predictor: another one begins them anew, and one that wa
   const lies: [typeof own, string][] = [
     [
       { ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) },
-      'mixes measurements of different models',
+      'mixes measurements by different models',
     ],
     [{ ...own, trials: [] }, 'a different number of trials'],
     // another answer of the run before it than the one that the seed draws
@@ -571,7 +571,10 @@ test('another model’s answers are predicted: it answers the same questions onc
       },
       'differs from its configuration in id',
     ],
-    [{ ...said, trajectory: { ...trajectory } }, 'a peer record is of the evaluated policy itself'],
+    [
+      { ...said, trajectory: { ...trajectory } },
+      'the record should come from a peer, but it comes from the evaluated policy itself',
+    ],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
     cpSync(at('peers'), at(`peers-${i}`), { recursive: true });
@@ -711,7 +714,7 @@ test('the judge refuses ratings that no rater can have given, and those of a par
     ],
     mixed: [
       [{ ...first!, raterId: 'f'.repeat(64) }, ...others],
-      ['hard_fail', expect.stringContaining('mixes measurements of different models')],
+      ['hard_fail', expect.stringContaining('mixes measurements by different models')],
     ],
   };
   for (const [name, [ratings, expected]] of Object.entries(lies)) {

@@ -143,7 +143,7 @@ export function negative(value: Value): Value {
   const number = numeric(value);
   if (number !== null) return -number;
   if (value instanceof Undefined) value.fail();
-  throw new TemplateError(`${typeName(value)} cannot have a sign`);
+  throw new TemplateError(`a sign cannot be applied to ${typeName(value)}`);
 }
 
 /** `value[at]`; undefined where there is none. */
@@ -178,7 +178,7 @@ export function slice(
   const { length } = list;
   const bound = (given: Value | null | undefined, fallback: number): number => {
     if (given == null) return fallback;
-    const at = integerOf(given, 'a bound of a slice');
+    const at = integerOf(given, 'a slice bound');
     const [low, high] = by < 0 ? [-1, length - 1] : [0, length];
     return Math.min(high, Math.max(low, at < 0 ? at + length : at));
   };
@@ -209,12 +209,15 @@ export function formatted(text: string, values: Value, budget: Budget): string {
     (whole, flags?: string, width = '', precision?: string, type?: string) => {
       if (whole === '%%') return '%';
       if (flags === undefined || type === undefined)
-        throw new NotCovered(`the conversion ${JSON.stringify(whole)} of a format`);
+        throw new NotCovered(`the format conversion ${JSON.stringify(whole)}`);
       if (next >= given.length)
         throw new TemplateError(`${JSON.stringify(text)} needs more than ${given.length} values`);
-      if (Number(width) > WIDEST) throw new TemplateLimit(`a conversion is wider than ${WIDEST}`);
+      if (Number(width) > WIDEST)
+        throw new TemplateLimit(`a format conversion is wider than ${WIDEST} characters`);
       if (Number(precision ?? 0) > LARGEST_PRECISION)
-        throw new TemplateLimit(`a conversion has more than ${LARGEST_PRECISION} decimal places`);
+        throw new TemplateLimit(
+          `a format conversion has more than ${LARGEST_PRECISION} decimal places`,
+        );
       const done = converted(given[next++]!, flags, precision, type, budget);
       const padded = flags.includes('-')
         ? done.padEnd(Number(width))
@@ -244,10 +247,12 @@ function converted(
     const text = type === 's' ? str(value, budget) : repr(value, budget);
     return precision === undefined ? text : characters(text).slice(0, Number(precision)).join('');
   }
-  if (!'dif'.includes(type)) throw new NotCovered(`the conversion "%${type}" of a format`);
+  if (!'dif'.includes(type)) throw new NotCovered(`the format conversion "%${type}"`);
   const number = numeric(value);
   if (number === null)
-    throw new TemplateError(`the conversion "%${type}" needs a number, not ${typeName(value)}`);
+    throw new TemplateError(
+      `the format conversion "%${type}" needs a number, not ${typeName(value)}`,
+    );
   const text =
     type === 'f'
       ? fixed(Number(number), Number(precision ?? 6))

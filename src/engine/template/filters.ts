@@ -195,7 +195,7 @@ const indent: Filter = (of, given, { budget }) => {
   );
   const text = `${str(of, budget)}\n`;
   const size = typeof width === 'string' ? 0 : Math.max(0, integerOf(width, 'a width'));
-  if (size > 10_000) throw new TemplateLimit('an indent is wider than 10,000');
+  if (size > 10_000) throw new TemplateLimit('an indent is wider than 10,000 characters');
   const spaces = typeof width === 'string' ? width : ' '.repeat(size);
   const lines = linesOf(text, false);
   budget.text(text.length + lines.length * spaces.length);
@@ -215,9 +215,10 @@ const tojson: Filter = (of, given, { budget }) => {
     separators === null
       ? null
       : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
-  if (pair !== null && pair.length !== 2) throw new TemplateError('there must be two separators');
+  if (pair !== null && pair.length !== 2)
+    throw new TemplateError('tojson needs exactly two separators');
   if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000)
-    throw new TemplateLimit('an indent is wider than 1,000');
+    throw new TemplateLimit('an indent is wider than 1,000 characters');
   const spaces =
     typeof indent === 'string' || indent === null
       ? indent

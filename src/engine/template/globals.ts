@@ -26,7 +26,7 @@ const LONGEST_RANGE = 100_000;
 function range(given: readonly (Value | undefined)[], budget: Budget): Value {
   const [first, second, third = 1n] = given;
   const numbers = [second === undefined ? 0n : first, second ?? first, third].map((value) =>
-    BigInt(integerOf(value ?? new Undefined('range needs an end'), 'a bound of a range')),
+    BigInt(integerOf(value ?? new Undefined('range needs an end'), 'a range bound')),
   );
   const [from, to, step] = numbers as [bigint, bigint, bigint];
   if (step === 0n) throw new TemplateError('the step of a range is 0');

@@ -309,7 +309,8 @@ export class Interpreter implements Runner {
         const value = this.#value(expression.of, scope);
         if (value instanceof Undefined) value.fail();
         const number = numeric(value);
-        if (number === null) throw new TemplateError(`${typeName(value)} cannot have a sign`);
+        if (number === null)
+          throw new TemplateError(`a sign cannot be applied to ${typeName(value)}`);
         return number;
       }
       case 'operation':
@@ -336,7 +337,7 @@ export class Interpreter implements Runner {
       case 'condition':
         if (truth(this.#value(expression.test, scope))) return this.#value(expression.then, scope);
         return expression.otherwise === null
-          ? new Undefined('the condition of an expression without "else" does not hold')
+          ? new Undefined('an "if" expression without "else" has a false condition')
           : this.#value(expression.otherwise, scope);
     }
   }
@@ -394,7 +395,7 @@ export class Interpreter implements Runner {
     return (
       own ??
       new Undefined(
-        `'${typeName(value)} object' has no item ${typeof at === 'string' ? `'${at.slice(0, 100)}'` : 'of that index'}`,
+        `'${typeName(value)} object' has no item ${typeof at === 'string' ? `'${at.slice(0, 100)}'` : 'at that index'}`,
       )
     );
   }

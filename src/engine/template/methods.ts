@@ -287,7 +287,7 @@ const format: Method<string> = (text, { positional, keywords }, budget) => {
   return text.replace(/\{\{|\}\}|\{([^{}]*)\}|[{}]/g, (whole, field?: string) => {
     if (whole === '{{' || whole === '}}') return whole[0]!;
     if (field === undefined) throw new TemplateError('a format contains a single brace');
-    if (!/^\w*$/.test(field)) throw new NotCovered(`the field {${field}} of a format`);
+    if (!/^\w*$/.test(field)) throw new NotCovered(`the format field {${field}}`);
     isNumbered ||= /^\d/.test(field);
     if (isNumbered && (field === '' || next > 0))
       throw new TemplateError('a format mixes numbered and unnumbered fields');
@@ -297,7 +297,7 @@ const format: Method<string> = (text, { positional, keywords }, budget) => {
         : /^\d+$/.test(field)
           ? positional[Number(field)]
           : keywords.get(field);
-    if (value === undefined) throw new TemplateError(`a format needs {${field}}, which is missing`);
+    if (value === undefined) throw new TemplateError(`a format has no value for {${field}}`);
     const filled = str(value, budget);
     budget.text(filled.length);
     return filled;

@@ -67,7 +67,7 @@ export class Dict {
 
   static #keyOf(key: Value): unknown {
     if (key instanceof Items && key.kind === 'tuple')
-      throw new NotCovered('a key of a dict that is a tuple');
+      throw new NotCovered('a tuple as the key of a dict');
     if (typeof key === 'object' && key !== null)
       throw new TemplateError(`${typeName(key)} cannot be the key of a dict`);
     if (typeof key === 'boolean') return key ? 1n : 0n;
@@ -305,7 +305,7 @@ export function contains(container: Value, member: Value, budget: Budget): boole
   if (typeof container === 'string') {
     if (typeof member !== 'string') {
       if (member instanceof Undefined) member.fail();
-      throw new TemplateError(`"in" of a string needs a string, not ${typeName(member)}`);
+      throw new TemplateError(`"in" on a string needs a string, not ${typeName(member)}`);
     }
     budget.search(container, member);
     return container.includes(member);

@@ -114,7 +114,7 @@ function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => 
   const lost = numbers.find(({ held }) => !held);
   if (lost !== undefined)
     wrong(
-      `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a check can receive as a number: write it as text`,
+      `${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, which has more digits than a check can receive as a number; write it as text`,
     );
 }
 
@@ -146,8 +146,8 @@ export function checkAnswers(
       if (readNumber(text) === null) wrong(`the answer ${shown(text)} is not a number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
         wrong(
-          `the comma in the answer ${shown(text)} may mark thousands or decimals, as the table is separated by semicolons: ` +
-            'write a point or leave the comma out',
+          `the comma in the answer ${shown(text)} may be a thousands separator or a decimal comma, because semicolons separate the columns; ` +
+            'write a decimal point or leave the comma out',
         );
     }
     if (check.kind === 'regex') {
@@ -242,7 +242,7 @@ function withChoices(
       !Array.isArray(labels) ||
       !labels.every((label): label is string => typeof label === 'string' && label.trim() !== '')
     )
-      return wrong('choices is not a list of texts');
+      return wrong('choices must be a list of non-empty strings');
     if (
       labels.length < 2 ||
       labels.length > MOST_CHOICES ||
@@ -250,8 +250,8 @@ function withChoices(
     )
       return wrong(
         own === undefined
-          ? `the file has ${all.length} different answers: a choice needs 2 to ${MOST_CHOICES}; otherwise, name the choices in each row`
-          : `choices needs 2 to ${MOST_CHOICES} different texts`,
+          ? `the file has ${all.length} different answers, but a choice needs 2 to ${MOST_CHOICES}; list the choices in each row instead`
+          : `choices must have 2 to ${MOST_CHOICES} different strings`,
       );
     const answer =
       labels.find((label) => label === answers[i]!) ??

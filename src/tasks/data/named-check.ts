@@ -59,7 +59,7 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
     case 'choice':
       return given === undefined
         ? inProcess({ kind })
-        : refuse(specifier, `takes nothing after ${kind}`);
+        : refuse(specifier, `has a value, but ${kind} takes none`);
     case 'number': {
       const [, amount, percent] =
         /^(\d+(?:\.\d+)?(?:e-?\d+)?)(%?)$/.exec(given ?? '0') ??

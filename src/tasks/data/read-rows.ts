@@ -79,15 +79,16 @@ const messages = z
         addIssue({
           code: 'custom',
           path: [at, member],
-          message: 'messages do not have this member',
+          message: 'is not a member of a message',
         });
   })
   .pipe(z.array(clientMessage))
   .transform((read, { addIssue }) => {
     const known = asTemplatesKnow(read);
     const said = known.filter((each): each is ChatMessage => each.role !== 'tool');
-    if (said.length < known.length) addIssue('a message of role tool answers no call');
-    if (said.at(-1)?.role !== 'user') addIssue("the last message is not the user's");
+    if (said.length < known.length)
+      addIssue('a message with the role tool does not answer a tool call');
+    if (said.at(-1)?.role !== 'user') addIssue('the last message must have the role user');
     return said;
   });
 const rowShape = z
@@ -101,7 +102,7 @@ const rowShape = z
     error: 'the prompt is missing or empty',
   })
   .refine(({ prompt, messages: given }) => prompt === undefined || given === undefined, {
-    error: 'needs either prompt or messages',
+    error: 'must have either prompt or messages, not both',
   });
 
 /** Row as in the file; a CSV row has members by its header, without empty cells. */
@@ -142,7 +143,7 @@ export function readRows(file: string): DataRow[] {
       'DATA_INVALID',
       `${name} has ${rows.length} row${rows.length === 1 ? '' : 's'}, but at least ${LEAST_ROWS} are needed to split it`,
       {
-        remedy: `Add rows: training, dev and test take different ones. Several hundred are better than ${LEAST_ROWS}.`,
+        remedy: `Add rows: training, dev and test each need rows of their own. A few hundred are better than ${LEAST_ROWS}.`,
       },
     );
   return rows;
@@ -192,7 +193,7 @@ function asRow(file: string, { row, line, value, numbers, decimalCommas }: Raw):
   );
   if (infinite !== undefined)
     refuse(
-      `${placeOf(infinite.path)} is ${infinite.text}, more than a number can hold: write it as text`,
+      `${placeOf(infinite.path)} is ${infinite.text}, which is too large for a number; write it as text`,
     );
   if (text.includes('\uFFFD')) refuse('contains bytes that are not UTF-8; save the file as UTF-8');
   if (HALF.test(text)) refuse('contains half a character (a lone surrogate)');
@@ -346,8 +347,8 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
       .filter((name) => name !== 'messages')
       .map((name) => JSON.stringify(name));
     refuse(
-      `there is no column ${missing.join(' or ')}; the columns, separated by ${marks}, are ${named}. Name the column of the question ` +
-        'prompt and the column of the correct answer answer',
+      `there is no column ${missing.join(' or ')}; the columns, separated by ${marks}, are ${named}. Rename the column of questions to ` +
+        '"prompt" and the column of correct answers to "answer"',
     );
   }
   return rest.map(({ record, info }, index) => {

@@ -63,7 +63,7 @@ export const scoreModel = members({
     z
       .tuple([z.number(), z.number()])
       .refine(([low, high]) => low < high && high - low <= WIDEST, {
-        error: `expected two numbers, the first below the other by at most ${WIDEST}`,
+        error: `expected two numbers: a lower and a higher one, at most ${WIDEST} apart`,
         abort: true,
       })
       .refine(
@@ -77,13 +77,13 @@ export const scoreModel = members({
 })
   .refine(({ input }) => input.at(-1)?.role === 'user', {
     path: ['input'],
-    error: "the last message is not the user's",
+    error: 'the last message must have the role user',
   })
   .refine(
     ({ input }) => input.some((each) => /\{\{\s*sample\.output_text\s*\}\}/.test(contentOf(each))),
     {
       path: ['input'],
-      error: 'no message has {{sample.output_text}}',
+      error: 'at least one message must contain {{sample.output_text}}',
     },
   )
   .refine(
@@ -158,7 +158,7 @@ export function filledIn(
         return reply(template.slice(0, at), template.slice(at + found.length));
       const [of, ...path] = named.split('.');
       const value = of === 'item' && path.length > 0 ? memberOf(item, path) : undefined;
-      if (value === undefined) throw new Error(`it has no ${named}`);
+      if (value === undefined) throw new Error(`there is no value for {{${named}}}`);
       return typeof value === 'string' ? value : JSON.stringify(value);
     },
   );

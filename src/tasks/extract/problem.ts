@@ -71,11 +71,11 @@ export const readExtractProblem = (task: string, value: unknown): ExtractProblem
         invalid('a key is in its schema twice');
       for (const { key, kind } of fields) {
         const wanted = Object.hasOwn(expected, key) ? expected[key]! : undefined;
-        if (wanted === undefined) invalid(`it has no expected value of ${JSON.stringify(key)}`);
+        if (wanted === undefined) invalid(`it has no expected value for ${JSON.stringify(key)}`);
         else if (wanted !== null && !KIND_TESTS[kind](wanted))
           invalid(`the expected value of ${JSON.stringify(key)} is not of kind ${kind}`);
       }
       if (Object.keys(expected).length > fields.length)
-        invalid('it has expected values of keys that its schema does not have');
+        invalid('it has expected values for keys that its schema does not have');
     },
   );

@@ -10,7 +10,10 @@ import { GENERATOR_NAMES } from './generators.js';
 
 const name = z
   .string()
-  .regex(/^[a-z][a-z0-9_]{0,31}$/, 'a name has lower-case letters, digits and underscores');
+  .regex(
+    /^[a-z][a-z0-9_]{0,31}$/,
+    'must start with a lower-case letter and have at most 32 lower-case letters, digits and underscores',
+  );
 /** So small that no sum or product of what a document may hold leaves the range of a double. */
 const figure = z.number().min(-1e6).max(1e6);
 const text = z.string().max(4_000);
@@ -137,7 +140,7 @@ function complaint({
   const twice =
     duplicate([...parameters, ...environment].map((value) => value.name)) ??
     duplicate(components.map((part) => part.name));
-  if (twice !== undefined) return `${twice} is named twice`;
+  if (twice !== undefined) return `the name ${twice} is used twice`;
   const lost = components
     .flatMap(({ terms }) => terms.flatMap(({ of }) => of))
     .find((value) => !known.has(value));
@@ -159,7 +162,7 @@ function complaint({
   if (resolvePrompt(texts) === '') return 'its texts give an empty prompt';
   const noises = components.filter(({ noise }) => noise !== undefined).length;
   if (cases.some(({ noise }) => noise.length !== noises))
-    return `each case needs as many noise values as components have noise: ${noises}`;
+    return `each case needs ${noises} noise values, one for each component that has noise`;
   return null;
 }
 

@@ -78,13 +78,15 @@ export function testScenario(
     const best = gridSearch(scenario, draw);
     passable ||= best.score >= document.score.passes;
     if (best.score > most)
-      fail(`seed ${seed}: a strategy scores ${best.score}, above the proven ${most}`);
+      fail(`seed ${seed}: a strategy scores ${best.score}, above the proven upper bound ${most}`);
     for (let sample = 0; sample < strategies / SEEDS; sample++) {
       const strategy = randomStrategy(scenario, random);
       const found = scoreStrategy(scenario, draw, strategy);
       if (found === null) fail(`seed ${seed}: ${JSON.stringify(strategy)} has no score`);
       if (!(found.score >= 0 && found.score <= most))
-        fail(`seed ${seed}: ${JSON.stringify(strategy)} scores ${found.score}, above ${most}`);
+        fail(
+          `seed ${seed}: ${JSON.stringify(strategy)} scores ${found.score}, which is not from 0 to ${most}`,
+        );
       const sum = document.components.reduce(
         (total, { name, weight }) => total + weight * found.components[name]!,
         document.score.offset,
@@ -93,7 +95,9 @@ export function testScenario(
         Math.abs(roundTo(Math.min(1, Math.max(0, sum)), document.score.decimals) - found.score) >
         tolerance
       )
-        fail(`seed ${seed}: its weights and components give ${sum}, its score is ${found.score}`);
+        fail(
+          `seed ${seed}: the weighted components of a strategy add up to ${sum}, but its score is ${found.score}`,
+        );
     }
     for (const [name, value] of badStrategies(best.strategy))
       if (checkStrategy(scenario, value).ok) fail(`${name} is accepted as a strategy`);

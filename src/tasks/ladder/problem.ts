@@ -57,24 +57,29 @@ export const readLadderProblem = (task: string, value: unknown): LadderProblem =
     const { operation, position, items, facts, question } = content;
     if (operation === 'ask') {
       if (facts.length === 0 || question === null || items.length > 0)
-        invalid('a question needs a context and nothing else');
+        invalid('the operation ask needs facts and a question, and no items');
       if (new Set(facts.map(({ who, relation }) => `${who} ${relation}`)).size < facts.length)
-        invalid('two sentences answer one question');
+        invalid('two facts answer the same question');
     } else {
-      if (facts.length > 0 || question !== null) invalid('only a question has a context');
+      if (facts.length > 0 || question !== null)
+        invalid('only the operation ask has facts or a question');
       if (items.length < 2) invalid('it needs at least two items');
     }
     if (WITH_POSITION.has(operation) !== (position !== null))
-      invalid(`position ${position} and operation ${operation} do not go together`);
+      invalid(
+        `the operation ${operation} ${position === null ? 'needs a position' : 'has no position'}`,
+      );
     if (position !== null && position > items.length - (operation === 'swap' ? 1 : 0))
-      invalid(`there is no position ${position}`);
+      invalid(
+        `the operation ${operation} cannot use position ${position} of ${items.length} items`,
+      );
     if (NUMERIC.has(operation) && !items.every((item) => /^\d+$/.test(item)))
       invalid('its items must be numbers');
     if (
       operation === 'sum' &&
       !items.every((item, at) => (at === 0 ? /^\d+$/ : /^[+-] \d+$/).test(item))
     )
-      invalid('its terms must have signs');
+      invalid('each term of a sum after the first must have a sign');
     if (operation !== 'sum' && items.some((item) => item.includes(' ')))
       invalid('only terms of a sum have signs');
   });

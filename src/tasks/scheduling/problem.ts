@@ -80,7 +80,7 @@ export const readSchedulingProblem = (task: string, value: unknown): SchedulingP
         invalid(`job ${job.label} must state its need of each of ${resources.length} resources`);
       for (const label of job.after) {
         if (label.length !== 1 || indexOf(label) < 0 || indexOf(label) >= jobs.length)
-          invalid(`job ${job.label} comes after an unknown job`);
+          invalid(`job ${job.label} comes after ${JSON.stringify(label)}, which is not a job`);
       }
     });
     if (topologicalOrder(jobs) === null) invalid('its precedences form a cycle');

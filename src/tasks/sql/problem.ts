@@ -114,13 +114,13 @@ export const readSqlProblem = (task: string, value: unknown): SqlProblem =>
         if (drawn.kind === 'reference') {
           const target = content.tables.slice(0, at).find((other) => other.name === drawn.table);
           if (target?.columns.some((other) => other.values.kind === 'serial') !== true)
-            invalid(`${place} refers to no earlier table that has a key`);
+            invalid(`${place} must refer to an earlier table that has a key`);
           else if (target.rows[0] === 0) invalid(`${place} refers to a table that may be empty`);
         }
         if (drawn.kind === 'number') {
           const scale = 10 ** drawn.decimals;
           const [low, high] = [Math.round(drawn.low * scale), Math.round(drawn.high * scale)];
-          if (high < low) invalid(`${place} has no values`);
+          if (high < low) invalid(`${place} has no values, because its high is below its low`);
           if (drawn.distinct && high - low + 1 < rows[1])
             invalid(`${place} has fewer values than rows`);
         }
@@ -129,12 +129,12 @@ export const readSqlProblem = (task: string, value: unknown): SqlProblem =>
           drawn.distinct &&
           new Set(drawn.of).size < Math.max(rows[1], drawn.of.length)
         )
-          invalid(`${place} has fewer values than rows, or a value twice`);
+          invalid(`${place} has fewer values than rows, or repeats a value`);
       }
     });
     const refusal = refuseStatement(
       content.query,
       new Set(content.tables.map((table) => table.name)),
     );
-    if (refusal !== null) invalid(`its query is not a statement that may run: ${refusal.detail}`);
+    if (refusal !== null) invalid(`its query is not allowed: ${refusal.detail}`);
   });

@@ -91,7 +91,7 @@ function raisedRank(
   if (rank !== from) return `raise_rank from ${from}, but ${module} has rank ${rank}`;
   return measured.rank === to
     ? { rank: to, scale }
-    : `raise_rank to ${to} measured rank ${measured.rank ?? 'none'}`;
+    : `raise_rank to ${to}, but the measured rank is ${measured.rank ?? 'unknown'}`;
 }
 
 function addedTarget(
@@ -103,7 +103,7 @@ function addedTarget(
     return `add_target on ${module}, which is adapted already`;
   return typeof scale === 'number'
     ? { ...structure, [module]: { rank, scale } }
-    : 'add_target measured no scale';
+    : 'add_target has no measured scale';
 }
 
 type Form<Op extends Name> = OperationForm<Of<Op>, LoraModule>;

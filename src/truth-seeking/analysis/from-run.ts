@@ -169,7 +169,7 @@ export function readerNamed(
     {
       remedy:
         all === ''
-          ? 'No beliefs of this run were read.'
+          ? 'This run has no beliefs.'
           : `Name one of ${all}, by its source or the start of its id.`,
     },
   );

@@ -31,7 +31,7 @@ export const ANALYZERS = {
     result: trajectoryScoresSchema,
   },
   'training-causal-effect': {
-    what: 'measure the effect of a training on scores',
+    what: 'measure the effect of training on scores',
     result: trainingEffectSchema,
   },
   'results-catalog': { what: 'list the results', result: catalogSchema },

@@ -45,7 +45,7 @@ export function spreadEvidence(
   );
   if (readings.length === 0 || !rising || readings.at(-1)!.pieces !== pieces.length)
     throw new RangeError(
-      'readings must start before the first piece, rise, and end after the last',
+      'the positions of the readings must increase, from before the first piece of text to after the last',
     );
   return pieces.map((text, i) => {
     const next = readings.findIndex(({ pieces: at }) => at > i);
@@ -80,7 +80,10 @@ export async function tokenEvidence(
       options,
     );
     if (belief === null)
-      throw new IsoproError('INVALID_ARGUMENT', `no belief after ${read} words: ${reason}`);
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `no belief could be read after ${read} words: ${reason}`,
+      );
     readings.push({ pieces: read, belief: belief.p0 });
     if (read >= pieces.length) break;
   }

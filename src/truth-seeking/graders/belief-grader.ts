@@ -96,7 +96,7 @@ export function askingForBelief(problem: Problem): string {
   if (problem.kind !== 'binary')
     throw new IsoproError(
       'PROBLEM_INVALID',
-      'only a question with two options can be asked for a belief',
+      'only a question with two options can ask for a belief',
     );
   return `${problem.question}\n\n${beliefForm(problem)}`;
 }

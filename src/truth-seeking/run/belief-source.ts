@@ -101,7 +101,7 @@ export function believerOf(policies: TruthReasoners, config: BelieverConfig): Be
   if (belief === 'judge' && judge === policies.evaluated)
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      'belief: a judge must be a different model than the one that reasons',
+      'belief: the judge must be a different model from the one that reasons',
       {
         remedy: 'Name one with --judge, or let the model state its own beliefs (--belief self).',
       },

@@ -103,7 +103,9 @@ class Asked {
   ) {
     for (const { id, sha256 } of start.domains)
       if (digestOf(domains.named(id)) !== sha256)
-        fail(`the domain ${id} differs here, so the run was made by another version`);
+        fail(
+          `the domain ${id} has changed since the run, so another version of isopro-native made the run`,
+        );
     this.#problems = new Map(
       plannedProblems(start.config, domains).map((each) => [each.problem.id, each]),
     );
@@ -115,7 +117,7 @@ class Asked {
       case 'problem': {
         const own = this.#problems.get(record.problem.id);
         if (own === undefined || !same(own, record))
-          fail('it contains a problem that its configuration does not ask');
+          fail('the problem is not one that the configuration asks');
         break;
       }
       case 'failure':
@@ -131,7 +133,7 @@ class Asked {
       case 'result': {
         const reader = readerOfResult(record);
         if (reader !== null && state.reader(reader) === null)
-          fail(`${record.strategy} names an unknown reader`);
+          fail(`the score of ${record.strategy} names an unknown reader`);
         // one that another takes the place of is claimed no more, such as one that an earlier
         // version of this program computed
         const there = state.before(record);
@@ -158,7 +160,7 @@ class Asked {
         break;
       case 'peer':
         if (record.trajectory.policyId === this.start.policy.id)
-          fail('a peer record is of the evaluated policy itself');
+          fail('the record should come from a peer, but it comes from the evaluated policy itself');
         this.#trajectory(record, state, record.trajectory.policyId);
         break;
       case 'mutual_trials':
@@ -193,7 +195,7 @@ class Asked {
   /** After the last record. */
   checkScores(): void {
     const [strategy] = this.#wrong.values();
-    if (strategy !== undefined) fail(`${strategy} does not match its records`);
+    if (strategy !== undefined) fail(`the score of ${strategy} does not match its records`);
   }
 
   /**
@@ -204,7 +206,7 @@ class Asked {
     for (const record of state.results) {
       const hidden = !record.reader && needsBeliefs([record.strategy]) && state.readers.length > 0;
       if (hidden || !isWhatRecordsGive(record, state))
-        fail(`${record.strategy} does not match all the records of the run`);
+        fail(`the score of ${record.strategy} does not match all the records of the run`);
     }
   }
 
@@ -233,7 +235,7 @@ class Asked {
         [asked.name === 'qualitative-judge' ? ratings.map(({ gradings }) => gradings) : [], 1],
       ];
       if (kinds.some(([of, limit]) => new Set(of).size > limit))
-        fail(`${strategy} mixes measurements of different models`);
+        fail(`the score of ${strategy} mixes measurements by different models`);
     }
   }
 
@@ -387,7 +389,7 @@ function checkBeliefs({ reader: id, readout }: BeliefsRecord, state: TruthState)
       each.belief === null ? each.reason : each.belief.p0;
     const said = statedBeliefs(problem, trajectory).readings.map(whatOf);
     if (readout.readings.some((each, i) => whatOf(each) !== said[i]))
-      fail('its reasoning states different beliefs');
+      fail('its beliefs differ from those that its reasoning states');
   }
   if (readout.readings.length !== trajectory.steps.length + 1)
     fail('it needs one belief before the first step and one after each');
@@ -456,7 +458,7 @@ function checkObservations(record: RecordOf<'observations'>, state: TruthState):
       record,
     )
   )
-    fail('its observations are not what happened');
+    fail('its observations differ from what happened in the local world');
 }
 
 function checkForecasts(record: RecordOf<'forecasts'>, state: TruthState): void {
@@ -578,7 +580,7 @@ export async function judgeTruthRun(options: TruthJudgeOptions): Promise<TruthJu
     const own = error instanceof Fails || error instanceof NotEnded;
     const known = error instanceof IsoproError && OF_RECORDS.includes(error.code);
     if (error instanceof ZodError)
-      failure = new Fails('its records give figures that no record can hold');
+      failure = new Fails('the figures that follow from its records are invalid');
     else if (own || known) failure = error as Error;
     else throw error;
   }

@@ -163,7 +163,7 @@ const logprobs = z.array(z.number().or(z.literal(-Infinity)));
 const scoredTwice = { conditional: logprobs, base: logprobs };
 type ScoredTwice = Readonly<Record<keyof typeof scoredTwice, readonly number[]>>;
 const alike = ({ conditional, base }: ScoredTwice): boolean => conditional.length === base.length;
-const ALIKE = 'the same tokens are scored twice';
+const ALIKE = 'conditional and base must score the same number of tokens';
 
 const trials = z.strictObject({
   kind: z.literal('mutual_trials'),

@@ -262,7 +262,7 @@ export async function* trainOnReadout(
     if (stats !== null && !stats.applied)
       throw new IsoproError(
         'NUMERIC_FAILURE',
-        `step ${step}: ${stats.nonFinite.join(', ')} not finite`,
+        `step ${step}: these values are not finite: ${stats.nonFinite.join(', ')}`,
       );
     await trainer.releaseBuffers(); // replies are sampled next, which takes the memory
     yield {

@@ -188,7 +188,7 @@ export async function trainInFolder(
   if (steps.every(({ replies, failed }) => replies === failed[NO_SLOPE]))
     throw new IsoproError(
       'NUMERIC_FAILURE',
-      'beliefs never varied by more than the probe wording, so there is no slope to train on',
+      'the beliefs varied no more between questions than between probe wordings, so there is no slope to train on',
       {
         remedy:
           "Ask more questions per step (--questions), from domains where the model's beliefs differ.",
