@@ -440,7 +440,9 @@ export class JobQueue {
   close(): Promise<void> {
     this.#closed ??= (async () => {
       clearTimeout(this.#timer);
-      for (const id of this.#written.eventNames()) this.#written.emit(id);
+      // `once` listens to 'error' too
+      const followed = this.#written.eventNames().filter((name) => name !== 'error');
+      for (const id of followed) this.#written.emit(id);
       for (const running of this.#running.values()) interrupt(running);
       await Promise.all(this.#works);
       this.#flush();

@@ -123,7 +123,7 @@ test('the remedy for a context that is too small is a larger one only where the 
     remedy(long.replace('1100', '9000'), { contextTokens: 1024, trainedContext: 4096 }),
   ).toMatch(/does not help/);
   expect(remedy('too long', { contextTokens: 1024, trainedContext: 4096 })).toMatch(
-    /a larger contextTokens \(--context\): it was/,
+    /a larger contextTokens \(--context\)\. It was/,
   );
   const other = new IsoproError('ABORTED', 'x');
   expect(withContextRemedy(other, { contextTokens: 1, trainedContext: 1 })).toBe(other);
@@ -216,7 +216,7 @@ test('a folder of runs, a run without its log and a page of the documentation ar
     folder,
   );
   expect(adapter!.stderr.replace(/\s+/g, ' ')).toMatch(
-    /runs holds a run and no adapter .*Name a run: runs\/first/,
+    /runs holds a run but no adapter .*Name a run: runs\/first/,
   );
   const page = /`([^`]+own-data\.md)`/.exec(rows!.stderr.replace(/\n {2,}/g, ''))![1]!;
   expect(readFileSync(path.resolve(folder, page), 'utf8')).toMatch(/^# /);

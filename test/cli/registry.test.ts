@@ -178,7 +178,7 @@ test('wrong usage says what to give', async () => {
     return `${code} ${stderr}`;
   };
   expect(await said('promote', 'x', '--as', 'sql')).toMatch(/^2 .*requires evidence/s);
-  expect(await said('history', '--at', 'yesterday')).toMatch(/^2 .*is no date/s);
+  expect(await said('history', '--at', 'yesterday')).toMatch(/^2 .*is not a date/s);
   expect(await said('canary', 'sql', '--share', '1.5')).toMatch(
     /^2 .*--share: expected a number above 0/s,
   );

@@ -186,7 +186,7 @@ describe('the prompt renderer', () => {
     expect(() => new PromptRenderer(vocabulary({ controlTokens })).render(user('a'), true)).toThrow(
       expect.objectContaining({
         code: 'TEMPLATE_INVALID',
-        message: expect.stringContaining('more than 2000000 characters together'),
+        message: expect.stringContaining('more than 2000000 characters in total'),
       }),
     );
   });

@@ -294,7 +294,7 @@ test.each([
       expect(() => queueOf(runs)).toThrow(
         expect.objectContaining({
           code: 'JOBS_UNREADABLE',
-          message: expect.stringMatching(/empty or gone/),
+          message: expect.stringMatching(/empty or missing/),
         }) as never,
       );
   }
