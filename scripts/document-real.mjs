@@ -116,7 +116,8 @@ function stagesText(runs, { whole }) {
   const minutes = (seconds) => (seconds / 60).toFixed(1);
   return [
     'Where the time went, in minutes: sampling and judging, training, the dev evaluations, and everything else (test evaluations with ' +
-      'and without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on together with their prompts, over ' +
+      'and without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on together ' +
+      'with their prompts, over ' +
       'the time of their stage.',
     table(
       [

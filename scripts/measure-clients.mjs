@@ -37,7 +37,9 @@ const CLIENTS = {
   },
   'agent-lightning': {
     version: () => '0.3.0',
-    how: 'recorded requests of its LLMProxy are replayed; it ran as a whole once (litellm 1.106.2), and its 150 or so packages are not installed again',
+    how:
+      'recorded requests of its LLMProxy are replayed; it ran as a whole once (litellm 1.106.2), and its 150 or so ' +
+      'packages are not installed again',
   },
 };
 

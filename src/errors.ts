@@ -37,7 +37,8 @@ export const ERRORS = {
   GATE_POLICY_INVALID:
     'Correct the member of the policy named above. `docs/gate.md` lists the members of each policy.',
   GRAMMAR_INVALID:
-    'Correct the grammar or JSON Schema at the place named above. Leave out what a grammar cannot enforce, and check that part in the answer yourself.',
+    'Correct the grammar or JSON Schema at the place named above. Leave out what a grammar cannot enforce, and check ' +
+    'that part in the answer yourself.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
   JOBS_BUSY: 'Wait until the other server ends, or give this server another folder with --runs.',
   JOBS_UNREADABLE:
@@ -152,14 +153,6 @@ const BRAND = Symbol.for('isopro-native.IsoproError');
  * versions.
  */
 export class IsoproError extends Error {
-  /** The bundled command and the library may meet in one process, each with this class. */
-  static override [Symbol.hasInstance](value: unknown): boolean {
-    // biome-ignore lint/complexity/noThisInStatic: a subclass inherits this and has a chain of its own
-    const asked: unknown = this;
-    return asked === IsoproError
-      ? typeof value === 'object' && value !== null && BRAND in value
-      : Function.prototype[Symbol.hasInstance].call(asked, value);
-  }
   get [BRAND](): true {
     return true;
   }
@@ -182,6 +175,15 @@ export class IsoproError extends Error {
     return { code: this.code, message: this.message, remedy: this.remedy };
   }
 }
+
+// The bundled command and the library may meet in one process, each with this class.
+Object.defineProperty(IsoproError, Symbol.hasInstance, {
+  value(this: unknown, value: unknown): boolean {
+    return this === IsoproError
+      ? typeof value === 'object' && value !== null && BRAND in value
+      : Function.prototype[Symbol.hasInstance].call(this, value);
+  },
+});
 
 /** What a call rejects with that its signal ended: the cause is the signal's reason. */
 export function abortError(message: string, signal: AbortSignal | undefined): IsoproError {

@@ -247,7 +247,8 @@ function sqlite(): Finding {
       detail: `better-sqlite3 ${version} could not be loaded: ${(error as Error).message.split('\n', 1)[0]}`,
       remedy: isSource(packageRoot())
         ? 'Run `npm rebuild better-sqlite3`.'
-        : `This package has SQLite for Node ${ownManifest().engines.node}. Use one of these versions, or install from a clone of the project.`,
+        : `This package has SQLite for Node ${ownManifest().engines.node}. Use one of these versions, or install from ` +
+          `a clone of the project.`,
       facts: { betterSqlite3: version },
     };
   }

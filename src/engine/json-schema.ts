@@ -150,7 +150,8 @@ class Compiler {
       refuse(
         pointer,
         counts,
-        'the grammar becomes too large, because repetitions are written out; limit the length of fewer strings and lists, or use smaller limits',
+        'the grammar becomes too large, because repetitions are written out; limit the length of fewer strings and ' +
+          'lists, or use smaller limits',
       );
     }
     return body;

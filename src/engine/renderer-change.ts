@@ -15,7 +15,8 @@ export function rendererChange(
 ): string | null {
   if (before === rendererId) return null;
   return before === formerRendererId
-    ? `its prompts were rendered by an earlier version of isopro-native (${short(before)}), which has since been corrected: it now renders ` +
+    ? `its prompts were rendered by an earlier version of isopro-native (${short(before)}), which has since been ` +
+        `corrected: it now renders ` +
         `the model's chat template as jinja2 does (${short(rendererId)}), with different prompts`
     : `its prompts were rendered by ${short(before)}, but the model's renderer is ${short(rendererId)}`;
 }

@@ -289,7 +289,8 @@ export function recommend(
     );
   if (reference > mostTokens)
     reasons.push(
-      `after the longest prompt, the context has room for ${mostTokens} tokens, but correct replies have up to ${reference}: use a larger context`,
+      `after the longest prompt, the context has room for ${mostTokens} tokens, but correct replies have up to ` +
+        `${reference}: use a larger context`,
     );
   if (references.unread > 0)
     reasons.push(
@@ -308,7 +309,8 @@ export function recommend(
     );
     if (few.length > 0)
       reasons.push(
-        `${few[0]!.problems} problems per tier are too few to be sure: for up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
+        `${few[0]!.problems} problems per tier are too few to be sure: for up to ` +
+          `${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
           'the problems, some replies may pass and some fail; `tasks calibrate` tries 64 problems per tier',
       );
     return {

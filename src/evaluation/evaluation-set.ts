@@ -71,8 +71,12 @@ export function shortTiers(
   return tiers.flatMap(({ id }) => {
     const found = problems.filter(({ tier }) => tier === id).length;
     if (found >= perTier) return [];
+    const what =
+      found === 0
+        ? `no ${name} problem and is missing from all results`
+        : `${found} ${name} problems instead of ${perTier}`;
     return [
-      `tier ${id} has ${found === 0 ? `no ${name} problem and is missing from all results` : `${found} ${name} problems instead of ${perTier}`}: its ` +
+      `tier ${id} has ${what}: its ` +
         `generator gave no further distinct problems${name === 'test' ? ` outside the dev set of ${SET_SIZE.dev}` : ''}`,
     ];
   });

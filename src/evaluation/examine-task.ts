@@ -172,7 +172,8 @@ async function examineNumber(
     find(
       'error',
       'same-prompt',
-      `tier ${tier}: problems ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')} have the same prompt but different correct answers: the ` +
+      `tier ${tier}: problems ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')} have the same prompt but ` +
+        `different correct answers: the ` +
         'prompt leaves out something that the answer depends on',
     );
   if (asked.size >= needed) return;
@@ -357,7 +358,8 @@ function examineRows({ rows }: OpenTask, find: Find): void {
     find(
       'warning',
       'near-duplicates',
-      `${near} of the ${heldOut} held-out rows nearly repeat a training row: for example, row ${example.heldOut} nearly repeats row ${example.train}`,
+      `${near} of the ${heldOut} held-out rows nearly repeat a training row: for example, row ${example.heldOut} ` +
+        `nearly repeats row ${example.train}`,
     );
 }
 

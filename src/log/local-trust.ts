@@ -89,7 +89,8 @@ function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home
     `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not this machine's ($ISOPRO_HOME)`,
     {
       remedy:
-        'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME to the folder that the run used.',
+        'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME to the ' +
+        'folder that the run used.',
     },
   );
 }

@@ -297,6 +297,7 @@ function undecidedPolicies(
   if (lost.length === 0) return [];
   const names = lost.map(([policy]) => policy).join(', ');
   return [
-    `The verifier could not decide any answer of ${names}: ${label(lost[0]![1][0]!.reason ?? 'it gave no reason', 300)}. \`tasks check\` tests the verifier.`,
+    `The verifier could not decide any answer of ${names}: ` +
+      `${label(lost[0]![1][0]!.reason ?? 'it gave no reason', 300)}. \`tasks check\` tests the verifier.`,
   ];
 }

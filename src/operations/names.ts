@@ -80,7 +80,8 @@ export class Names {
     return refuse(
       'task',
       param,
-      `${quoted(name)} is neither a task of this server (${some(this.tasks())}) nor the id of an uploaded file of rows; start the server with --allow-task to add it`,
+      `${quoted(name)} is neither a task of this server (${some(this.tasks())}) nor the id of an uploaded file of ` +
+        `rows; start the server with --allow-task to add it`,
     );
   }
 
@@ -117,7 +118,8 @@ export class Names {
     return refuse(
       'adapter',
       param,
-      `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this key that produced one`,
+      `${quoted(name)} is neither an adapter of this server (${some(this.allowed.adapters.keys())}) nor a job of this ` +
+        `key that produced one`,
     );
   }
 

@@ -13,7 +13,8 @@ import type { Context } from './operation.js';
 export const unreadableTask = (model: string, task: string): string | null =>
   model === EMBEDDED_MODEL && (isDataFile(task) || /\.[cm]?[jt]s$|^python:/.test(task))
     ? `${EMBEDDED_MODEL} only knows the task scheduling and no language, so it cannot answer ` +
-      `${isDataFile(task) ? 'rows of data' : 'other tasks'}: name another model with --model, such as smollm2-135m or the path of a GGUF file.`
+      `${isDataFile(task) ? 'rows of data' : 'other tasks'}: name another model with --model, such as smollm2-135m or ` +
+      `the path of a GGUF file.`
     : null;
 
 /**

@@ -248,7 +248,8 @@ function evidenceSection({ reading, courses }: Shown): Section {
     const meaning =
       kind === 'gate'
         ? 'E grows with every problem that only the challenger solves. At the dashed line the challenger is accepted.'
-        : 'The largest E so far. It grows with every problem that only the previous version solves. At the dashed line that version is restored.';
+        : 'The largest E so far. It grows with every problem that only the previous version solves. At the dashed ' +
+          'line that version is restored.';
     return figure(
       courseChart(course, i),
       `${what}: ${said}`,

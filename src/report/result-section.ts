@@ -99,7 +99,8 @@ ${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.di
 ${pair(comparison)}${best !== null && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
 ${more(ROWS, keys.length, 'tiers')}
-<p class="note muted">p: exact two-sided paired tests over the same problems: McNemar's for a tier; for the mean, a test of its change in which each
+<p class="note muted">p: exact two-sided paired tests over the same problems: McNemar's for a tier; for the mean, a ' +
+'test of its change in which each
 problem has the weight of its tier. p values of tiers are not adjusted for their number.
 ${best !== null && html`Best program: ${name(best[0], 60)}, see below.`}</p>
 ${invalid && html`<p class="bad">The verifier reached no verdict on more than 1 % of the replies, so these figures are not a result.</p>`}

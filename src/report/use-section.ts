@@ -55,7 +55,8 @@ export function useSection(run: RunRecord): Section | null {
     html`<p class="note muted">Run these commands in the run folder. Replace ${MODEL_FILE} by the file of the base model, SHA-256
 ${model.sha256.slice(0, 16)}…; <code>npx isopro-native models list</code> shows where the cache is.
 <code>npx isopro-native adapters use . --for PROGRAM</code> prints the same with all paths, also for LM Studio and transformers.</p>
-<p class="note muted">The results are for prompts of ${label(task.id, 60)} as this package renders them. They say nothing about other prompts
+<p class="note muted">The results are for prompts of ${label(task.id, 60)} as this package renders them.
+They say nothing about other prompts
 or other programs.</p>`,
     behind === null
       ? null

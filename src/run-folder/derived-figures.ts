@@ -379,7 +379,8 @@ export function strayEvaluation(
     const first = evaluations.find((other) => other.set === set)!;
     if (!ofSameProblems(first, evaluation))
       return (
-        `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} does not cover the same problems as ` +
+        `the ${set} evaluation ${when === 'iteration' ? `of iteration ${iteration}` : `${when} training`} does not ` +
+        `cover the same problems as ` +
         `the first one`
       );
   }

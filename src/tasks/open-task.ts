@@ -149,7 +149,8 @@ async function openAsItIs(specifier: string, options: OpenTaskOptions): Promise<
   }
   throw new IsoproError(
     'TASK_UNKNOWN',
-    `there is no task ${JSON.stringify(specifier)}; the built-in tasks are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,
+    `there is no task ${JSON.stringify(specifier)}; the built-in tasks are ` +
+      `${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,
   );
 }
 

@@ -42,7 +42,7 @@ export const painted = (
 
 const OWN_PAINTS = new RegExp(`(\\u001b\\[(?:${[0, ...Object.values(PAINTS)].join('|')})m)`);
 
-/** Makes control characters of a text visible, except the colours of `painted` on a colour screen. */
+/** Makes control characters of a text visible, except colours of `painted` on a colour screen. */
 export const screened = (text: string, { color }: Pick<TerminalStyle, 'color'>): string =>
   color
     ? text

@@ -26,7 +26,8 @@ export function refuseUndecided({ id }: Pick<OpenTask, 'id'>, replies: readonly 
   const others = replies.length - undecided.length;
   throw new IsoproError(
     'VERIFIER_UNDECIDED',
-    `the verifier of ${id} could not decide any of ${undecided.length} replies${others === 0 ? '' : `; ${others} more contained no answer`}: ` +
+    `the verifier of ${id} could not decide any of ${undecided.length} ` +
+      `replies${others === 0 ? '' : `; ${others} more contained no answer`}: ` +
       commonestReason(undecided),
   );
 }

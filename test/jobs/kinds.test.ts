@@ -785,7 +785,8 @@ describe('what a job comes to', () => {
     expect(many.tasks()).toEqual([...BUILT_IN_IDS]);
     expect(names.tasks()).toEqual([...BUILT_IN_IDS, 'sums']);
     expect(said(() => names.task('x', 'p'))).toBe(
-      `"x" is neither a task of this server (${names.tasks().join(', ')}) nor the id of an uploaded file of rows; start the server with --allow-task to add it`,
+      `"x" is neither a task of this server (${names.tasks().join(', ')}) nor the id of an uploaded file of rows; ` +
+        `start the server with --allow-task to add it`,
     );
     expect(said(() => names.adapter('x', 'p'))).toContain('of this server (kind)');
     expect(said(() => many.registry('p'))).toBe(

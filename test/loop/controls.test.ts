@@ -292,7 +292,7 @@ describe('an ablation on a model and a task of one’s own', () => {
       ablate(settings, { ...options, conditions: ['no-accumulation'] }),
     ).rejects.toMatchObject({
       code: 'CONDITIONS_EQUAL',
-      message: expect.stringMatching(/no-accumulation is full/),
+      message: expect.stringMatching(/no-accumulation is the same as full/),
       remedy: expect.stringMatching(/--conditions, or use more than one iteration/),
     });
     const plain = { ...settings, profile: 'small' as const }; // which asks for no reasoning

@@ -120,7 +120,7 @@ test('a run of another renderer, of no version that is known here, is not verifi
   const { verdict, notVerified } = await judged('unknown');
   expect([verdict, notVerified.join()]).toEqual([
     'not_verified',
-    expect.stringContaining('the renderer abababababab…'),
+    expect.stringContaining('its prompts were rendered by abababababab…'),
   ]);
 }, 120_000);
 

@@ -387,7 +387,8 @@ describe('what is to be known of a task is said before a model is trained on it,
     );
     const expected = [
       'tier L0 has 3 dev problems instead of 4: its generator gave no further distinct problems',
-      'tier L0 has no test problem and is missing from all results: its generator gave no further distinct problems outside the dev set of 20',
+      'tier L0 has no test problem and is missing from all results: its generator gave no further distinct problems ' +
+        'outside the dev set of 20',
       'tier L0 is not trained on: the evaluation sets take 120 different problems of each tier, and it has no others',
     ];
     expect(run.filter((text) => !text.startsWith('tier '))).toEqual([

@@ -30,7 +30,7 @@ const fast = (out: string, options: RunOptions): Promise<RunResult> =>
     {
       ...SETTINGS,
       model: { ...SETTINGS.model, name: path.join(folder, 'letters.gguf') },
-      task: path.join(folder, 'letters.mjs'),
+      task: path.join(folder, 'tiers.mjs'),
     },
     { out: path.join(folder, out), rules: REMEDY_RUNS['set_lr down']!.rules, ...options },
   );
@@ -48,7 +48,7 @@ const judged = (out: string): ReturnType<typeof judgeRun> =>
   judgeRun({
     folder: path.join(folder, out),
     model: path.join(folder, 'letters.gguf'),
-    task: path.join(folder, 'letters.mjs'),
+    task: path.join(folder, 'tiers.mjs'),
   });
 
 /**
@@ -157,7 +157,7 @@ describe("a caller's policy", () => {
     expect(reports).toEqual(codes);
     expect(
       notices.filter((text) =>
-        /without an answer: the policy failing threw: the network is down/.test(text),
+        /got no answer: the policy failing threw: the network is down/.test(text),
       ),
     ).toHaveLength(1);
     expect([...logged('failing', 'decision'), ...logged('failing', 'effect')]).toEqual([]);

@@ -402,7 +402,7 @@ describe('what is wrong with a file is said with the row', () => {
         '"question";"answer"',
       ),
       'csv',
-      /header \(line 1\): there is no column "prompt"; the columns, separated by ";", are "question", "answer". Rename the column of questions to "prompt"/,
+      /there is no column "prompt"; the columns, separated by ";", are "question", "answer"\. Rename the column of questions to "prompt"/,
     ],
     [
       'a text by semicolons that is cut in two',

@@ -42,7 +42,8 @@ test.each([
     if (!refused) expect(refuse).not.toThrow();
     else
       expect(refuse).toThrow(
-        `the verifier of the task could not decide any of ${undecided} replies${others === 0 ? '' : `; ${others} more contained no answer`}: late`,
+        `the verifier of the task could not decide any of ${undecided} ` +
+          `replies${others === 0 ? '' : `; ${others} more contained no answer`}: late`,
       );
   },
 );

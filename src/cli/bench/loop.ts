@@ -77,7 +77,8 @@ export const benchLoopCommand = command({
     if (argv.json) return printJson(result);
     print(
       `peak resident memory ${formatBytes(result.peakRssBytes)}, including loading; afterwards ${shown(result.peak)}\nanonymous memory ` +
-        `without cached boundaries grew by ${result.growth === null ? 'an unknown amount' : formatBytes(Math.max(0, result.growth))} from ` +
+        `without cached boundaries grew by ` +
+        `${result.growth === null ? 'an unknown amount' : formatBytes(Math.max(0, result.growth))} from ` +
         `the first to the last iteration\n`,
     );
   },

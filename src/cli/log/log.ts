@@ -59,7 +59,8 @@ function printVerification(result: TruthVerification): void {
   const lines = [
     `${result.outcome}: ${MEANING[result.outcome]}`,
     `  run      ${result.runId ?? 'unknown'}`,
-    `  records  ${result.records}, of which ${result.signedRecords} are covered by ${result.heads} signed head${result.heads === 1 ? '' : 's'}; ` +
+    `  records  ${result.records}, of which ${result.signedRecords} are covered by ${result.heads} signed ` +
+      `head${result.heads === 1 ? '' : 's'}; ` +
       `resumed ${result.resumes} time${result.resumes === 1 ? '' : 's'}`,
     `  key      ${result.key.text}${result.key.ownedByThisUser ? ' (of this user, who could have signed any history)' : ''}`,
   ];

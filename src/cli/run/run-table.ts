@@ -169,7 +169,8 @@ export const layersText = (layers: readonly number[]): string =>
 /** Notice that the requested run has already ended. */
 export const endedAlready = (folder: string): string =>
   `${wrapped(
-    `The run in ${path.relative('.', folder) || '.'} has already ended, so nothing was run. To run it again, give another folder with --out.`,
+    `The run in ${path.relative('.', folder) || '.'} has already ended, so nothing was run. To run it again, give ` +
+      `another folder with --out.`,
     terminalStyle(process.stdout),
   )}\n`;
 

@@ -24,7 +24,8 @@ export const runsListCommand = command({
     if (json) return runs.forEach(printJsonLine);
     if (runs.length === 0)
       return print(
-        `No runs in ${folder}${given === undefined ? ' or in a subfolder of this one' : ''}. Runs with another --out are listed by \`runs list FOLDER\`. ` +
+        `No runs in ${folder}${given === undefined ? ' or in a subfolder of this one' : ''}. Runs with another --out ` +
+          `are listed by \`runs list FOLDER\`. ` +
           'Start a run with: npx isopro-native run\n',
       );
     const named = (at: string): string => {

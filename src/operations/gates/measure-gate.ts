@@ -90,7 +90,8 @@ export function requireMeasurable(
       `the trials of guard ${foreign.join(', ')} cannot be measured here`,
       {
         remedy:
-          `Only ${LENGTH}, the tokens of a reply, is measured here. Open the gate with --open, measure the other guards (\`truth guards\`) ` +
+          `Only ${LENGTH}, the tokens of a reply, is measured here. Open the gate with --open, measure the other ` +
+          `guards (\`truth guards\`) ` +
           'and pass them with --guards; or pass all trials with --evidence.',
       },
     );

@@ -146,7 +146,8 @@ export function checkAnswers(
       if (readNumber(text) === null) wrong(`the answer ${shown(text)} is not a number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
         wrong(
-          `the comma in the answer ${shown(text)} may be a thousands separator or a decimal comma, because semicolons separate the columns; ` +
+          `the comma in the answer ${shown(text)} may be a thousands separator or a decimal comma, because semicolons ` +
+            `separate the columns; ` +
             'write a decimal point or leave the comma out',
         );
     }

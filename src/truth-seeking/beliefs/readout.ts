@@ -129,7 +129,7 @@ function tokenForms(
  * it, so that the text before a probe starts with the text before the previous probe. Options are
  * swapped in the probe only, after everything that was read.
  * @throws IsoproError BACKEND_INCAPABLE for a policy without log-probabilities; INVALID_ARGUMENT
- *   where the trajectory is of another problem or there is no wording; errors of the reasoner except
+ *   if the trajectory is of another problem or there is no wording; errors of the reasoner except
  *   CONTEXT_OVERFLOW, which is a reason
  */
 export async function readBeliefs(

@@ -240,7 +240,7 @@ async function stepsOf(
  * Lets a reasoner reason about a problem. Equal arguments give equal trajectories. The questions of
  * an interview precede the main one in its context, and follow it in the trajectory as steps that
  * are not trained on.
- * @throws IsoproError INVALID_ARGUMENT where a mode has no questions to ask; errors of the reasoner,
+ * @throws IsoproError INVALID_ARGUMENT if a mode has no questions to ask; errors of the reasoner,
  *   such as CONTEXT_OVERFLOW
  */
 export async function reason(
