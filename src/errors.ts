@@ -154,11 +154,9 @@ const BRAND = Symbol.for('isopro-native.IsoproError');
 export class IsoproError extends Error {
   /** The bundled command and the library may meet in one process, each with this class. */
   static override [Symbol.hasInstance](value: unknown): boolean {
-    // biome-ignore lint/complexity/noThisInStatic: a subclass inherits this and has a chain of its own
-    const asked: unknown = this;
-    return asked === IsoproError
+    return this === IsoproError
       ? typeof value === 'object' && value !== null && BRAND in value
-      : Function.prototype[Symbol.hasInstance].call(asked, value);
+      : Function.prototype[Symbol.hasInstance].call(this, value);
   }
   get [BRAND](): true {
     return true;

@@ -179,7 +179,7 @@ export const MARK = 'jobs.acknowledged';
 const begunAnew = (file: string, traces: string): IsoproError =>
   new IsoproError(
     'JOBS_UNREADABLE',
-    `${file} is empty or missing, but ${traces} next to it belongs to its jobs`,
+    `${file} is empty or missing, but ${traces} next to it shows that there were jobs`,
     {
       remedy:
         'Restore the file from a copy. To start without those jobs and files, move the whole folder away.',

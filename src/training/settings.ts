@@ -519,7 +519,7 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
       .map((field) => `algorithm.${field}`)
       .filter((path) => stated.includes(path));
     found.push(
-      ...strange.map((path) => `${path}: belongs to ${other.id}, and the algorithm is ${of.id}`),
+      ...strange.map((path) => `${path}: a setting of ${other.id}, but the algorithm is ${of.id}`),
     );
   }
   if (kept.kind === 'classic' && stated.includes('optimiser.stepsPerIteration'))

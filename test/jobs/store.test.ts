@@ -388,7 +388,7 @@ describe('its file', () => {
       for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true });
       if (content === 'of no bytes') writeFileSync(file, '');
       if (content === 'of no tables') new Database(file).exec('VACUUM').close();
-      const message = `${file} is empty or missing, but traces.of next to it belongs to its jobs`;
+      const message = `${file} is empty or missing, but traces.of next to it shows that there were jobs`;
       refused(() => JobStore.open(file, { traces: 'traces.of' }), 'JOBS_UNREADABLE', message, {
         remedy,
       });

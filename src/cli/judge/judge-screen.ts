@@ -83,7 +83,8 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
       notes.push(
         `${name}: ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`,
       );
-    else if (reasons > 0) notes.push(`${name}: ${reasons} fail for another reason`);
+    else if (reasons > 0)
+      notes.push(`${name}: ${reasons} fail for a different reason than claimed`);
   }
   for (const [tier, of] of Object.entries(after.measured.byTier))
     rows.push([`    ${label(tier, 14)}`, interval(of), '']);

@@ -169,7 +169,7 @@ async function tokensRead(
   const { run, trajectory } = trajectoryOf(runs, start!);
   const problem = run.state.problem(trajectory.problemId);
   if (problem?.kind !== 'binary')
-    throw new WrongSetting('trajectory: its question has no two options');
+    throw new WrongSetting('trajectory: its question does not have two options');
   requireAdapter(run.start.config, named);
   const { adapter: _, ...config } = run.start.config;
   const { model = config.model, adapter } = named;

@@ -152,7 +152,7 @@ const settings = z.strictObject({
   before: output
     .optional()
     .describe(
-      'folder of the measurement before training; trainings with different seeds may share it',
+      'folder of the measurement before training; training runs with different seeds may share it',
     ),
   seed: seedText.default('42').describe('64-bit seed').meta({ first: 4 }),
   threads: threads.default(0),
