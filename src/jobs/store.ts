@@ -76,7 +76,7 @@ const json = z.string().transform((text, context) => {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    context.addIssue('no JSON');
+    context.addIssue('not JSON');
     return z.NEVER;
   }
 });

@@ -295,7 +295,9 @@ class Scan {
     const refuse: Refuse = refusing('log', expected);
     if (gseq !== expected)
       refuse(
-        gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`,
+        gseq > expected
+          ? `record ${expected} is missing`
+          : `record ${gseq} comes where record ${expected} is expected`,
       );
     if (this.session === null || this.#hasher === null)
       throw tampered('log', 0, 'the log does not begin with a session start');

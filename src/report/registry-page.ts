@@ -324,7 +324,7 @@ const originSection = ({ reading }: Shown): Section =>
       ['registry', reading.runId],
       ['records', `${reading.records}, under ${reading.heads.length} signed heads`],
       ['last head', reading.heads.at(-1)?.root ?? '–'],
-      ['map of names', reading.state.root()],
+      ['hash of the names', reading.state.root()],
     ]),
     html`<p class="note muted">Derived only from the registry's signed log and the saved trials. <code>adapters validate</code>
 does the same, and <code>adapters history --at DATE --proof FILE</code> proves what a name pointed to on a day.</p>`,

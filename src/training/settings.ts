@@ -223,7 +223,7 @@ const evaluation = z.strictObject({
     .optional()
     .describe(
       'limit of the loss on held-out English, in nats per token, if it is measured: an adapter that loses more is submitted at reduced ' +
-        'strength; default: no limit, small: 0.05',
+        'strength; default: no limit, or 0.05 with the profile small',
     ),
   constrained: z
     .boolean()

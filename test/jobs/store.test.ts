@@ -358,7 +358,7 @@ describe('its file', () => {
     refused(
       () => JobStore.open(file),
       'JOBS_UNREADABLE',
-      `${file} contains a record that is not a job: ✖ no JSON`,
+      `${file} contains a record that is not a job: ✖ not JSON`,
     );
     change("UPDATE job SET settings = '{}', state = 'asleep'");
     store = JobStore.open(file); // it is none that goes on

@@ -99,7 +99,7 @@ const settings = z.strictObject({
     .int()
     .min(1)
     .optional()
-    .describe('number of an open gate; alone: of a gate that accepted'),
+    .describe('number of an open gate, or, without problems and evidence, of a gate that accepted'),
   evidence: file.describe('JSON file of the trials of a gate: {seed, trials, guards}'),
   guards: file.describe(
     'with gate and problems: JSON file of the trials of its other guards, from `truth guards`',
