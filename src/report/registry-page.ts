@@ -242,7 +242,7 @@ function evidenceSection({ reading, courses }: Shown): Section {
   const charts = courses.slice(-CHARTS).map((course, i) => {
     const { kind, gate, alias, decision, points } = course;
     const what =
-      kind === 'gate' ? `Gate ${gate} on ${label(alias, 80)}` : `Watch over ${label(alias, 80)}`;
+      kind === 'gate' ? `Gate ${gate} on ${label(alias, 80)}` : `Canary of ${label(alias, 80)}`;
     const said = `${decision} after ${points.at(-1)?.problems ?? 0} problems`;
     const against = html`${shortName(reading, course.id)} against ${shortName(reading, course.against)}`;
     const meaning =

@@ -219,7 +219,7 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
   for (const text of [
     'canary and rollback',
     'Gate 1 on letters@champion',
-    'Watch over letters@champion',
+    'Canary of letters@champion',
     'a regression, on purpose',
   ])
     expect([text, page.includes(text)]).toEqual([text, true]);
