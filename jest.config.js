@@ -18,7 +18,7 @@ const common = {
   moduleNameMapper: {
     '^(?:\\.\\./)+(src|bench|examples)/(.*)\\.js$': '<rootDir>/dist/$1/$2.js',
     '^\\./(fixtures|real-model)\\.js$': './$1.ts',
-    '^(?:\\.\\.?/)+models/(.*)\\.js$': '<rootDir>/dist/test/models/$1.js',
+    '^(?:\\.\\./)+models/(.*)\\.js$': '<rootDir>/dist/test/models/$1.js',
     '^(?:\\.\\.?/)+(?:cli/)?run-cli\\.js$': '<rootDir>/test/cli/run-cli.ts',
   },
   testTimeout: 120_000,

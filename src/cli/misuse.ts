@@ -57,7 +57,7 @@ export function misuseText(message: string, parser: Argv, words: readonly string
         : flags.includes('task') && /\.(?:(?:csv|jsonl|ndjson)(?:\.gz)?|ts|js|mjs)$/i.test(word)
           ? `; did you mean --task ${label(word)}?`
           : flags.includes('prompt')
-            ? '; a prompt is given as --prompt TEXT'
+            ? '; give a prompt as --prompt TEXT'
             : fullCommands.includes('chat')
               ? '; it asks line by line, and `generate --prompt TEXT` answers one question'
               : '';

@@ -76,7 +76,7 @@ const json = z.string().transform((text, context) => {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    context.addIssue('no JSON');
+    context.addIssue('not JSON');
     return z.NEVER;
   }
 });
@@ -179,7 +179,7 @@ export const MARK = 'jobs.acknowledged';
 const begunAnew = (file: string, traces: string): IsoproError =>
   new IsoproError(
     'JOBS_UNREADABLE',
-    `${file} is empty or missing, but ${traces} next to it belongs to its jobs`,
+    `${file} is empty or missing, but ${traces} next to it shows that there were jobs`,
     {
       remedy:
         'Restore the file from a copy. To start without those jobs and files, move the whole folder away.',

@@ -115,9 +115,13 @@ class Course {
 
   #settle(iteration: number, gseq: number): void {
     const { iterations } = this.settings;
-    if (iteration !== this.iterations.length + 1 || iteration > iterations)
+    if (iteration > iterations)
       fail(
-        `record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is next`,
+        `record ${gseq} measures iteration ${iteration}, but the settings have only ${iterations}`,
+      );
+    if (iteration !== this.iterations.length + 1)
+      fail(
+        `record ${gseq} measures iteration ${iteration}, but iteration ${this.iterations.length + 1} of ${iterations} should come next`,
       );
     if (this.#stopped !== null)
       fail(`iteration ${iteration} follows iteration ${this.#stopped}, which ended the run`);
@@ -130,7 +134,7 @@ class Course {
     for (const { step, learningRate, applied } of this.#steps) {
       if (step !== this.#applied + 1)
         fail(
-          `a step of iteration ${iteration} has number ${step}, but ${this.#applied + 1} is next`,
+          `a step of iteration ${iteration} has number ${step}, but step ${this.#applied + 1} should come next`,
         );
       const rate = this.#rate * scheduleFactor(this.start.schedule, step);
       if (!near(learningRate, rate))
@@ -180,7 +184,7 @@ class Course {
   #number({ gseq }: LogRecord, value: unknown): number {
     return typeof value === 'number' && Number.isFinite(value)
       ? value
-      : fail(`record ${gseq}: the remedy has no number`);
+      : fail(`record ${gseq}: the measurement of the remedy is not a number`);
   }
 
   /** @returns the adapter that the log leads to */
@@ -229,7 +233,7 @@ export const courseVerification: Step<keyof Given> = {
     if (found.submitted.adapter === null)
       return {
         found: {},
-        detail: 'the base model was submitted without an adapter: there is no training course',
+        detail: 'the base model was submitted without an adapter: there is no training to check',
         status: 'skipped',
       };
     const iterations = await checkCourse(found);
@@ -261,7 +265,7 @@ async function checkCourse({
   // a weakened adapter is another file than the state that it was made of
   if ((submitted.restraint?.strength ?? 1) === 1 && last !== submitted.adapter)
     fail(
-      `the submitted adapter is ${submitted.adapter ?? 'the bare base'}, but the log leads to ${last ?? 'none'}`,
+      `the submitted adapter is ${submitted.adapter ?? 'the bare base'}, but according to the log it should be ${last ?? 'the bare base'}`,
     );
   checkDevEvaluations(figures, course.iterations);
 
@@ -295,7 +299,9 @@ async function checkCourse({
     const taken = readRolloutsRecord(record);
     if (of.length > 0 && taken.iteration !== of[0]!.iteration) await settle();
     if (seen.has(taken.iteration))
-      fail(`record ${record.gseq} is of iteration ${taken.iteration}, which is over`);
+      fail(
+        `record ${record.gseq} belongs to iteration ${taken.iteration}, which had already ended`,
+      );
     of.push(taken);
   }
   await settle();
@@ -349,7 +355,7 @@ function checkSamples(
       );
     if (adapterId !== sampler)
       fail(
-        `iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but the log leads to ${sampler ?? 'the bare base'}`,
+        `iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but according to the log it should have used ${sampler ?? 'the bare base'}`,
       );
   }
   const wanted = Math.max(1, Math.round(rollouts / samples));

@@ -66,7 +66,7 @@ export const deliverablesAsSubmitted: Step<
     const submitted = onlyMetric(records, submission, fail);
     if (submitted.adapter !== manifest.result?.adapter)
       return fail(
-        `the log submits ${submitted.adapter ?? 'the bare base'} and the manifest names ${manifest.result?.adapter ?? 'the bare base'}`,
+        `the log submits ${submitted.adapter ?? 'the bare base'}, but the manifest names ${manifest.result?.adapter ?? 'the bare base'}`,
       );
     if (adapter !== null) {
       const actual = await hashFile(adapter.path);

@@ -196,7 +196,9 @@ export async function checkFigures(
       const taken = parse(takenRollout, record);
       const { iteration = taken.iteration } = sampled[0] ?? {};
       if (taken.iteration < iteration)
-        fail(`record ${gseq} is a rollout of iteration ${taken.iteration}, which is over`);
+        fail(
+          `record ${gseq} is a rollout of iteration ${taken.iteration}, which had already ended`,
+        );
       if (taken.iteration > iteration) settle();
       sampled.push({ ...taken, gseq });
       tally.take(taken);
@@ -225,7 +227,7 @@ export async function checkFigures(
       );
       if (sums.length > 0)
         fail(
-          `record ${gseq} carries ${sums.join(', ')}: an iteration's figures are derived and never logged`,
+          `record ${gseq} contains ${sums.join(', ')}, but an iteration's figures are derived and never logged`,
         );
     }
   }

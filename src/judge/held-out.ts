@@ -97,10 +97,10 @@ function pairOf<C extends Claim>(
   if (claims.length !== 2) fail('the test set was also evaluated during training');
   if (before.adapter !== null || after.adapter !== adapter)
     fail(
-      'the evaluations are not of the base model before training and of the submitted adapter after it',
+      'the evaluations do not measure the base model before training and the submitted adapter after it',
     );
   if ([before, after].some(({ setSha256 }) => setSha256 !== start.sets.test.sha256))
-    fail('the evaluations are of a different test set than the run committed to');
+    fail('the evaluations use a different test set than the run committed to');
   return { before, after };
 }
 
@@ -129,7 +129,7 @@ export async function openRunTask(
     return none(`this version has no built-in task ${start.task.id}`);
   if (!sameKernels && isModelCheck(start))
     return none(
-      `a model gave the verdicts of ${start.task.id}; it gives the same ones only with the run's addon on a machine of the same class`,
+      `the verdicts of ${start.task.id} came from a model, which repeats them only with the run's native addon on a machine of the same class`,
     );
   const asked = optionsOf(start, file, options);
   if (asked === null)
@@ -427,7 +427,7 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
   for (const { reading, differing: ofReading, passes: read } of readings)
     if (isRefuted(read, decided, sameMachine))
       fail(
-        `the ${reading} reading ${when}: ${ofReading} of the replies were read differently ${where}, ${said(read)}`,
+        `the ${reading} reading ${when}: ${ofReading} replies were read differently ${where}, ${said(read)}`,
       );
   for (const { figure, differing: ofFigure, better } of figures)
     if (isRefuted(better, decided, sameMachine))

@@ -84,7 +84,7 @@ export const ruleRecomputation: Step<'records', 'process' | 'policy' | 'ruleSett
         : `; thresholds that differ from the profile: ${ruleSettings.join(', ')}`;
     return {
       found: { process, policy: typeof policy === 'string' ? policy : null, ruleSettings },
-      detail: `${plural(process.evaluations.length, 'iteration')}, seven rules each: as logged${own}`,
+      detail: `${plural(process.evaluations.length, 'iteration')}, seven rules each, match the log${own}`,
       status: ruleSettings.length === 0 ? 'pass' : 'findings',
     };
   },

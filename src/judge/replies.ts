@@ -81,7 +81,7 @@ export class ReplyReader {
     const end = tokenIds.findIndex((id) => this.#ends.has(id));
     const last = tokenIds.length - 1;
     if (tokenIds.length === 0 || tokenIds.length > this.maxTokens || finish === 'aborted')
-      refuse(`a reply of ${tokenIds.length} tokens cannot have the finish ${finish}`);
+      refuse(`a reply of ${tokenIds.length} tokens cannot have the finish reason ${finish}`);
     if (finish === 'stop' && end !== -1 && end !== last)
       refuse('a reply that ended by itself continues after its end token');
     if (finish === 'length' && end !== -1) refuse('a reply that was cut off contains an end token');

@@ -128,7 +128,7 @@ async function resample(
     throw new HardFail(
       'rollout_resampling',
       `of ${chosen.length} rollouts of the first iteration, chosen by the nonce and sampled again from the base model, ${same} ` +
-        `${same === 1 ? 'matches' : 'match'} the log${exact ? '' : `, and not one begins as logged`}`,
+        `${same === 1 ? 'matches' : 'match'} the log${exact ? '' : `, and none of them begins as logged`}`,
     );
   return { asked: chosen.length, same };
 }

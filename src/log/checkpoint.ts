@@ -92,7 +92,8 @@ export function parseCheckpoint(text: string): SignedCheckpoint {
     if (line === 'final' && !final) final = true;
     else if (match !== null && revealed === null)
       revealed = {
-        size: parseSize(match[1]) ?? refuse('its revealed size is not a size'),
+        size:
+          parseSize(match[1]) ?? refuse('the size at which its nonce was revealed is not valid'),
         nonce: match[2] as string,
       };
     else refuse('it has an unknown extension line');

@@ -42,7 +42,7 @@ export function parseDraw(text: string): Draw & { readonly note: SignedNote } {
     /^[0-9a-f]{64}$/.test(nonce) &&
     draw.root.length === 64;
   if (!wellFormed || drawText(draw) !== note.text)
-    throw new IsoproError('CHECKPOINT_INVALID', 'not a draw of a witness');
+    throw new IsoproError('CHECKPOINT_INVALID', 'not a random draw signed by a witness');
   return { ...draw, note };
 }
 

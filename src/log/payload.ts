@@ -73,7 +73,7 @@ function untag(value: Json, depth = 0): LogValue {
     if (/^(0|-?[1-9][0-9]*)$/.test(rest)) return BigInt(rest);
     throw new IsoproError(
       'LOG_UNREADABLE',
-      `the string ${JSON.stringify(value.slice(0, 40))} has an unknown mark`,
+      `the string ${JSON.stringify(value.slice(0, 40))} has an unknown form after its #`,
     );
   }
   if (value === null || typeof value !== 'object') return value;

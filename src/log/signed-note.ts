@@ -50,7 +50,7 @@ export function parseNote(note: string): SignedNote {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: forbidden by the specification
   if (/[\u0000-\u0009\u000b-\u001f\u007f\ufffd]/.test(note))
     refuse('it contains a control character');
-  if (!note.endsWith('\n')) refuse('its last line has no line end');
+  if (!note.endsWith('\n')) refuse('its last line does not end with a line feed');
   const split = note.lastIndexOf('\n\n');
   if (split < 0) refuse('it has no empty line before the signatures');
   const lines = note.slice(split + 2, -1).split('\n');

@@ -96,8 +96,12 @@ export class SingleProcessSigner implements LogSigner {
   }
 
   async signHead(request: HeadRequest): Promise<string> {
-    if (this.#run?.mac.records !== request.size)
-      throw new IsoproError('WITNESS_REFUSED', `the MAC is not at record ${request.size}`);
+    const covered = this.#run?.mac.records ?? 0;
+    if (this.#run === null || covered !== request.size)
+      throw new IsoproError(
+        'WITNESS_REFUSED',
+        `the requested head covers ${request.size} records, but the MAC covers ${covered}`,
+      );
     return this.#store.signHead(request);
   }
 

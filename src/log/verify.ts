@@ -229,7 +229,7 @@ class Scan {
       if (typeof text !== 'string') refuse('one of its columns has the wrong type');
       const head = this.#admitHead(text, size);
       if (head.size !== size)
-        refuse(`the checkpoint stored for ${size} records is of ${head.size}`);
+        refuse(`the checkpoint stored for ${size} records covers ${head.size}`);
       this.heads.push(head);
       this.#stored.push(size);
     }
@@ -295,14 +295,16 @@ class Scan {
     const refuse: Refuse = refusing('log', expected);
     if (gseq !== expected)
       refuse(
-        gseq > expected ? `record ${expected} is missing` : `record ${gseq} should not be there`,
+        gseq > expected
+          ? `record ${expected} is missing`
+          : `record ${gseq} comes where record ${expected} is expected`,
       );
     if (this.session === null || this.#hasher === null)
       throw tampered('log', 0, 'the log does not begin with a session start');
     if (this.ended) refuse('a record follows the end of the session');
     if (!this.#streamNames.has(stream)) refuse(`there is no stream ${stream}`);
     const inStream = this.streamSizes.get(stream) ?? 0;
-    if (sseq !== inStream) refuse(`its number in the stream is not ${inStream}`);
+    if (sseq !== inStream) refuse(`its number in the stream should be ${inStream}`);
     if (!Number.isSafeInteger(timeUs) || timeUs < this.lastTimeUs)
       refuse('its time is earlier than that of the record before it');
     if (
@@ -316,7 +318,7 @@ class Scan {
     const exact = !payload.includes('\ufffd');
     const bytes = exact ? null : this.#payloadBytes.get(gseq);
     if (bytes !== null && !Buffer.isBuffer(bytes))
-      refuse('its payload cannot be read by its number');
+      refuse('its payload cannot be read by its record number');
     const digest =
       bytes === null
         ? this.#hasher.ofText(position, prev, payload)
@@ -394,14 +396,16 @@ class Scan {
     if (final === undefined) return { outcome: 'unterminated', disagreement: null };
     if (final.size < size) throw tampered('log', final.size, 'a record follows the final head');
     if (!this.ended)
-      throw tampered('log', size - 1, 'the final head does not cover an end of the session');
+      throw tampered('log', size - 1, 'the final head was signed before the session ended');
     const stored = this.#stored.filter((each) => each < size).length;
     const counted = this.#headsBeforeEnd;
     if (counted !== null && counted !== stored)
       refusing(
         'checkpoint',
         size - 1,
-      )(`there are ${stored} heads before the end of the session, which counts ${counted}`);
+      )(
+        `there are ${stored} heads before the end of the session, but its record counts ${counted}`,
+      );
     return { outcome: 'ok', disagreement: null };
   }
 }
@@ -473,7 +477,12 @@ async function runScan(
     const isMarked = ['user_version', 'application_id'].some(
       (field) => db.pragma(field, { simple: true }) !== 0,
     );
-    if (isMarked) throw tampered('file', 0, 'its header has a mark that logs never have');
+    if (isMarked)
+      throw tampered(
+        'file',
+        0,
+        'its header sets user_version or application_id, which a log never does',
+      );
     scan.begin();
     scan.readHeads();
     const total = options.onProgress === undefined ? 0 : countRecords(db);

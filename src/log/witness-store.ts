@@ -246,7 +246,7 @@ export class WitnessStore {
         if (last !== size)
           throw new IsoproError(
             'WITNESS_REFUSED',
-            `the nonce is revealed for the last signed head only, which is not of ${size} records`,
+            `the nonce is revealed only for the last signed head, which does not cover ${size} records`,
           );
         this.#run('UPDATE ticket SET revealed_size = ? WHERE run_id = ?', size, runId);
         return ticket.nonce;

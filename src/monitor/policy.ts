@@ -115,7 +115,7 @@ function wordsOf(thrown: unknown): string {
       .slice(0, REASON_LENGTH)
       .toWellFormed();
   } catch {
-    return 'something that has no words';
+    return 'a value that cannot be converted to text';
   }
 }
 

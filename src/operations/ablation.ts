@@ -120,7 +120,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     if (taken !== undefined)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${taken}: the condition ${condition} changes this setting, so it cannot be set for all`,
+        `${taken}: the condition ${condition} changes this setting, so you cannot set it for every condition`,
       );
   }
   const whole = await withProfile(input, signal);
@@ -131,7 +131,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     if (twin !== undefined)
       throw new IsoproError(
         'CONDITIONS_EQUAL',
-        `under these settings ${condition} is the same as ${twin}: it changes nothing that decides a run`,
+        `with these settings, the condition ${condition} is the same as ${twin}: what it changes has no effect on the run`,
         {
           remedy: `Leave it out with --conditions, or ${DIFFER[condition] ?? 'choose settings under which they differ'}.`,
         },
@@ -158,7 +158,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
       if (trained && twin !== undefined)
         throw new IsoproError(
           'CONDITIONS_EQUAL',
-          `with seed ${seed}, ${condition} trained the same tensors on the same data as ${twin}`,
+          `with seed ${seed}, the conditions ${condition} and ${twin} trained the same tensors on the same data`,
         );
       known.set(fingerprint, condition);
       first ??= result;

@@ -51,7 +51,7 @@ export const evaluateSettings = z.strictObject({
   fewShot: count(64, 0)
     .default(0)
     .describe(
-      'solved examples of the same tier, different for each question, as a baseline; the setting examples asks as a run does',
+      'solved examples of the same tier, different for each question, as a baseline; for the examples of a run, use the setting examples',
     ),
   constrained: z
     .boolean()

@@ -71,7 +71,7 @@ function requireNamed(
   if (found === null || found.current === null)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `${aliasText(slot, alias)} does not name an adapter that can be watched`,
+      `${aliasText(slot, alias)} names no adapter, so there is nothing to watch`,
     );
   return { ...found, current: found.current };
 }

@@ -166,7 +166,7 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
   const first = before === null ? null : headOf(before.head, 'before');
   const last = headOf(afterText, 'after');
   if ((first !== null && timeOf(first) > atUs) || timeOf(last) <= atUs)
-    refuse('the two heads are not before and after the date');
+    refuse('the date is not between the two heads');
   const start = first?.size ?? 0;
   if (first !== null) {
     if (
@@ -192,14 +192,14 @@ export function checkHistory(given: unknown, key: TrustedKey): ProvenHistory {
     const event = readEvent(decodePayload(record.payload), record.gseq);
     for (const move of moveOf({ event, timeUs: record.timeUs })) {
       if ((aliases.get(move.alias) ?? null) !== move.from)
-        refuse(`record ${record.gseq} moves ${move.alias} from a version that it did not name`);
+        refuse(`record ${record.gseq} moves ${move.alias} from a version that it did not point to`);
       aliases.set(move.alias, move.to);
       moves.push(move);
     }
   });
   const result = [...aliases].sort(([a], [b]) => (a < b ? -1 : 1));
   if (rootOfAliases(result) !== last.stated?.state)
-    refuse('the moves do not lead to the aliases of the later head');
+    refuse('the moves do not give the aliases of the later head');
   return {
     notBeforeUs: first === null ? null : timeOf(first),
     notAfterUs: timeOf(last),

@@ -89,7 +89,7 @@ function fold(path: string, records = Infinity): Reading {
     lastTimeUs = timeUs;
     const claimed = stated.get(read);
     if (claimed !== undefined && claimed !== state.root())
-      refuse(`the head of ${read} records does not match the aliases that the records lead to`);
+      refuse(`the head of ${read} records does not match the aliases that follow from the records`);
   }
   return { runId: reader.runId ?? '', state, events, heads, records: read, lastTimeUs };
 }
@@ -127,7 +127,7 @@ export function isThere(paths: RegistryPaths): boolean {
   if (traces === null) return false;
   throw new IsoproError(
     'LOG_TAMPERED',
-    `${paths.log} is empty or missing, but ${traces} next to it belongs to it`,
+    `${paths.log} is empty or missing, but ${traces} next to it shows that there was a registry`,
   );
 }
 

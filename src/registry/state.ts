@@ -296,10 +296,10 @@ export class RegistryState {
         const known = this.#named(event);
         const { slot, alias, against, blocks, evidence } = event;
         if (against !== this.rollbackTarget(slot, alias))
-          refuse('the trials compare with a different earlier version');
+          refuse('the trials compare with a version that a rollback would not restore');
         const earlier = observedAgainst(known, against);
         if (blocks < (earlier?.blocks ?? 0))
-          refuse(`${earlier?.blocks} problems were already seen`);
+          refuse(`${earlier?.blocks} problems were already observed, more than ${blocks}`);
         const observed = {
           policy: policyOf(known),
           against,
@@ -367,18 +367,18 @@ export class RegistryState {
     const known = this.#aliases.get(text);
     const current = known?.current ?? null;
     if (transaction !== null && this.#transactions.has(transaction))
-      refuse(`the transaction ${transaction} was already done`);
+      refuse(`the transaction ${transaction} was already completed`);
     if (from !== current)
       throw new IsoproError(
         'CONFLICT',
         `${text} names ${current ?? 'nothing'} now, not ${from ?? 'nothing'}`,
       );
     if (event.evidence !== null && cause !== 'rollback')
-      refuse(`trials of a ${cause} belong to its gate`);
+      refuse(`a ${cause} cannot name trials: they belong to its gate`);
     const before = known?.previous ?? [];
     if (cause === 'rollback') {
       if (to !== this.rollbackTarget(slot, alias))
-        refuse(`a rollback of ${text} must restore what it named before`);
+        refuse(`a rollback of ${text} must restore its previous version`);
     } else {
       if (to === null) refuse(`${text} can only be moved to a published adapter`);
       this.#requireUsable(to);
@@ -395,7 +395,7 @@ export class RegistryState {
         aliasText(gate.slot, gate.alias) !== text ||
         gate.challenger !== to
       )
-        refuse(`gate ${number} is about another move`);
+        refuse(`gate ${number} is about a different move`);
       if (gate.used) refuse(`gate ${number} was already used to move ${text}`);
       if (gate.decision !== 'accepted')
         refuse(
@@ -435,8 +435,10 @@ export class RegistryState {
     const { gate, slot, alias, challenger, incumbent, policy, attempt, alpha } = event;
     const text = aliasText(slot, alias);
     const current = this.#aliases.get(text)?.current ?? null;
-    if (alias !== CHAMPION) refuse(`${text} cannot have a gate: only ${CHAMPION} is moved by one`);
-    if (gate !== this.#gates.length + 1) refuse(`the next gate is ${this.#gates.length + 1}`);
+    if (alias !== CHAMPION)
+      refuse(`${text} cannot have a gate: only ${CHAMPION} is moved by a gate`);
+    if (gate !== this.#gates.length + 1)
+      refuse(`this is gate ${gate}, but the next gate is ${this.#gates.length + 1}`);
     this.#requireUsable(challenger);
     if (incumbent !== current)
       throw new IsoproError('CONFLICT', `${text} names ${current ?? 'nothing'} now`);
@@ -452,9 +454,13 @@ export class RegistryState {
         `${challenger} was trained on answers of its own line (${own.join(', ')}), which this gate does not accept`,
       );
     if (attempt !== this.attempts(slot, alias) + 1)
-      refuse(`the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`);
+      refuse(
+        `this is attempt ${attempt}, but the next attempt on ${text} is ${this.attempts(slot, alias) + 1}`,
+      );
     if (alpha !== alphaOf(policy, attempt))
-      refuse(`attempt ${attempt} on ${text} has ${alphaOf(policy, attempt)} to spend`);
+      refuse(
+        `attempt ${attempt} on ${text} must spend an alpha of ${alphaOf(policy, attempt)}, not ${alpha}`,
+      );
     const first = this.#gates.find((each) => aliasText(each.slot, each.alias) === text);
     if (
       first !== undefined &&

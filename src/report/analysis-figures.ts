@@ -140,7 +140,7 @@ function comparedTables({ setup, direction, ranking, pairs, outside }: Compared)
   ];
   if (pairs.length > 0)
     tables.push({
-      title: `${title}: in pairs`,
+      title: `${title}: pairwise comparison`,
       heads: ['first minus second', 'problems', ...ESTIMATE_HEADS],
       rows: pairs.map(({ policies, shared, difference, claim }) => [
         policies.join(' − '),
@@ -156,7 +156,7 @@ function comparedTables({ setup, direction, ranking, pairs, outside }: Compared)
       ...Object.entries(byGroup),
     ];
     tables.push({
-      title: `${title}: against the external figure`,
+      title: `${title}: compared with the external figure`,
       heads: ['', ...CORRELATION_HEADS],
       rows: rows.flatMap(([name, of]) => (of === null ? [] : [[name, ...correlationCells(of)]])),
     });

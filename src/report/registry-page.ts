@@ -242,7 +242,7 @@ function evidenceSection({ reading, courses }: Shown): Section {
   const charts = courses.slice(-CHARTS).map((course, i) => {
     const { kind, gate, alias, decision, points } = course;
     const what =
-      kind === 'gate' ? `Gate ${gate} on ${label(alias, 80)}` : `Watch over ${label(alias, 80)}`;
+      kind === 'gate' ? `Gate ${gate} on ${label(alias, 80)}` : `Canary of ${label(alias, 80)}`;
     const said = `${decision} after ${points.at(-1)?.problems ?? 0} problems`;
     const against = html`${shortName(reading, course.id)} against ${shortName(reading, course.against)}`;
     const meaning =
@@ -325,7 +325,7 @@ const originSection = ({ reading }: Shown): Section =>
       ['registry', reading.runId],
       ['records', `${reading.records}, under ${reading.heads.length} signed heads`],
       ['last head', reading.heads.at(-1)?.root ?? '–'],
-      ['map of names', reading.state.root()],
+      ['hash of the names', reading.state.root()],
     ]),
     html`<p class="note muted">Derived only from the registry's signed log and the saved trials. <code>adapters validate</code>
 does the same, and <code>adapters history --at DATE --proof FILE</code> proves what a name pointed to on a day.</p>`,

@@ -52,7 +52,7 @@ export function useSection(run: RunRecord): Section | null {
   return section(
     'use',
     'Using the adapter',
-    html`<p class="note muted">Run these commands in the run folder. Replace ${MODEL_FILE} by the file of the base model, SHA-256
+    html`<p class="note muted">Run these commands in the run folder. Replace ${MODEL_FILE} with the file of the base model, SHA-256
 ${model.sha256.slice(0, 16)}…; <code>npx isopro-native models list</code> shows where the cache is.
 <code>npx isopro-native adapters use . --for PROGRAM</code> prints the same with all paths, also for LM Studio and transformers.</p>
 <p class="note muted">The results are for prompts of ${label(task.id, 60)} as this package renders them.
@@ -60,9 +60,9 @@ They say nothing about other prompts
 or other programs.</p>`,
     behind === null
       ? null
-      : html`<p class="fair">Every question must follow the text that preceded it in training, ${behind}: <code>--task</code> adds that text
-here${task.file === null ? '' : html`, where TASK is the file of ${label(task.id, 60)}`}, <code>npx isopro-native adapters use .
---for PROGRAM${withTask}</code> prints it for other programs, and the code below for Node, llama-server and Ollama lacks it.</p>`,
+      : html`<p class="fair">In training, ${behind} came before every question, and the adapter needs the same text: <code>--task</code> adds it
+here${task.file === null ? '' : html`, where TASK is the file of ${label(task.id, 60)}`}, and <code>npx isopro-native adapters use .
+--for PROGRAM${withTask}</code> prints it for other programs. The code below for Node, llama-server and Ollama does not contain it.</p>`,
     html`<h3>This package</h3>`,
     copyable(
       'cli',

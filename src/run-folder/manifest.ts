@@ -242,7 +242,7 @@ export const runDiffers = (message: string, paths: readonly string[]): IsoproErr
     ? new IsoproError(
         'RUN_DIFFERS',
         `${message}. The code of isopro-native has changed since then, or the version that ` +
-          'began it computed the hash of the code in another way',
+          'began it computed the hash of the code differently',
         { remedy: CONTINUE_ELSEWHERE },
       )
     : new IsoproError('RUN_DIFFERS', message);

@@ -208,7 +208,7 @@ const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: st
   FST_ERR_BAD_URL: ['invalid_url'],
   FST_ERR_MAX_PARAM_LENGTH: [
     'invalid_url',
-    'a part of the path has more characters than any name here',
+    'a part of the path is longer than any name on this server',
   ],
 };
 

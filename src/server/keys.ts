@@ -89,7 +89,7 @@ export class Keys {
     if (caller.scopes.has(scope)) return caller;
     const message =
       `this key has the scopes ${[...caller.scopes].join(', ')}, but the request needs ${scope}: ` +
-      'use a key of --keys that has it, or the administrative key, which the server prints at its start unless you set it';
+      'use a key of --keys that has it, or the administrative key, which the server prints when it starts unless you set one';
     throw new RequestFailure(403, message, 'insufficient_scope');
   }
 

@@ -42,25 +42,22 @@ export class ServerMetrics {
       'status',
     ]);
     this.#replies = counter('isopro_replies_total', 'replies that ended by themselves', ['finish']);
-    this.#promptTokens = counter(
-      'isopro_prompt_tokens_total',
-      'tokens of prompts of those replies',
-    );
+    this.#promptTokens = counter('isopro_prompt_tokens_total', 'prompt tokens of those replies');
     this.#cachedTokens = counter(
       'isopro_cached_prompt_tokens_total',
       'of these, tokens that came from the prefix cache',
     );
     this.#sampledTokens = counter('isopro_sampled_tokens_total', 'tokens of those replies');
-    this.#left = counter('isopro_left_total', 'requests whose client went away');
+    this.#left = counter('isopro_left_total', 'requests whose client disconnected');
     this.#seconds = new Histogram({
       name: 'isopro_request_seconds',
-      help: 'from a request to the end of its answer',
+      help: 'seconds from a request to the end of its answer',
       labelNames: ['route'],
       buckets: [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300],
       registers,
     });
-    gauge('isopro_running_replies', 'replies that run', gauges.running);
-    gauge('isopro_waiting_replies', 'replies that wait for their turn', gauges.waiting);
+    gauge('isopro_running_replies', 'replies that are running', gauges.running);
+    gauge('isopro_waiting_replies', 'replies that are waiting', gauges.waiting);
     gauge('isopro_model_bytes', 'memory of models and adapters', gauges.memoryBytes);
   }
 

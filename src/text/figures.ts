@@ -67,10 +67,10 @@ export function restraintSentences(restraint: Submission['restraint'] | null): s
     nats(tried.find((each) => each.strength === of)?.lost ?? NaN);
   const kept = tried.some((each) => each.strength === strength && each.lost < limit);
   return [
-    `submitted with ${strength} of its strength: the whole adapter loses ${lostAt(1)} nats a token` +
+    `submitted at ${strength} of its strength: at full strength the adapter loses ${lostAt(1)} nats a token` +
       (kept
-        ? `, and fewer than ${limit} were allowed`
-        : `, this one ${lostAt(strength)}, and fewer than ${limit} were allowed`),
+        ? `, and the limit is ${limit}`
+        : `, at this strength ${lostAt(strength)}, and the limit is ${limit}`),
   ];
 }
 

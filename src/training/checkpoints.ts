@@ -228,7 +228,7 @@ async function readOne(
     state.stage === 'submitted' &&
     (state.adapterId === null || !(await isExported(state.adapterId)))
   ) {
-    throw new Refusal('the adapter that it submitted is not there as it was');
+    throw new Refusal('the adapter that it submitted is missing or changed');
   }
   return {
     state,

@@ -143,7 +143,7 @@ export async function monitorIteration(
   );
   if (report.refused !== null)
     hooks.onNotice?.(
-      `${report.refused.rule} in iteration ${iteration} got no answer: ${report.refused.reason}`,
+      `the policy gave no valid answer to ${report.refused.rule} in iteration ${iteration}: ${report.refused.reason}`,
     );
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;

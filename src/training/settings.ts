@@ -223,7 +223,7 @@ const evaluation = z.strictObject({
     .optional()
     .describe(
       'limit of the loss on held-out English, in nats per token, if it is measured: an adapter that loses more is submitted at reduced ' +
-        'strength; default: no limit, small: 0.05',
+        'strength; default: no limit, or 0.05 with the profile small',
     ),
   constrained: z
     .boolean()
@@ -519,7 +519,7 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
       .map((field) => `algorithm.${field}`)
       .filter((path) => stated.includes(path));
     found.push(
-      ...strange.map((path) => `${path}: belongs to ${other.id}, and the algorithm is ${of.id}`),
+      ...strange.map((path) => `${path}: a setting of ${other.id}, but the algorithm is ${of.id}`),
     );
   }
   if (kept.kind === 'classic' && stated.includes('optimiser.stepsPerIteration'))

@@ -79,7 +79,7 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
     [
       ['generate', 'One, two or "three, four"?'],
-      /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m,
+      /^There is no argument One, two.*; give a prompt as --prompt TEXT$/m,
     ],
     [['task', 'check', 'x.csv'], /^There is no command task; did you mean tasks\?$/m],
     [['runn'], /^There is no command runn; did you mean run\?$/m],

@@ -176,12 +176,12 @@ test('conditions that are one under the settings are refused before any run, and
   ).toMatchObject({
     code: 'INVALID_ARGUMENT',
     message:
-      'buffer.accumulate: the condition no-accumulation changes this setting, so it cannot be set for all',
+      'buffer.accumulate: the condition no-accumulation changes this setting, so you cannot set it for every condition',
   });
   expect(await refused({ iterations: 1 }, { conditions: ['no-accumulation'] })).toMatchObject({
     code: 'CONDITIONS_EQUAL',
     message:
-      'under these settings no-accumulation is the same as full: it changes nothing that decides a run',
+      'with these settings, the condition no-accumulation is the same as full: what it changes has no effect on the run',
     remedy:
       'Leave it out with --conditions, or use more than one iteration: the first has no earlier rollouts to train on.',
   });

@@ -358,7 +358,7 @@ describe('its file', () => {
     refused(
       () => JobStore.open(file),
       'JOBS_UNREADABLE',
-      `${file} contains a record that is not a job: ✖ no JSON`,
+      `${file} contains a record that is not a job: ✖ not JSON`,
     );
     change("UPDATE job SET settings = '{}', state = 'asleep'");
     store = JobStore.open(file); // it is none that goes on
@@ -388,7 +388,7 @@ describe('its file', () => {
       for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true });
       if (content === 'of no bytes') writeFileSync(file, '');
       if (content === 'of no tables') new Database(file).exec('VACUUM').close();
-      const message = `${file} is empty or missing, but traces.of next to it belongs to its jobs`;
+      const message = `${file} is empty or missing, but traces.of next to it shows that there were jobs`;
       refused(() => JobStore.open(file, { traces: 'traces.of' }), 'JOBS_UNREADABLE', message, {
         remedy,
       });

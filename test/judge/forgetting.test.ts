@@ -639,7 +639,7 @@ describe('a run', () => {
     expect(await norms(limited)).toEqual(expected);
     for (const text of [shown.stdout, readFileSync(file('limited/report.html'), 'utf8')])
       expect(text.replace(/\s+/g, ' ')).toContain(
-        `submitted with ${strength} of its strength: the whole adapter loses ${whole.toFixed(4)} nats`,
+        `submitted at ${strength} of its strength: at full strength the adapter loses ${whole.toFixed(4)} nats`,
       );
     expect([judged.code, (JSON.parse(judged.stdout) as { verdict: string }).verdict]).toEqual([
       0,

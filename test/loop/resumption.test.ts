@@ -369,7 +369,7 @@ describe('checkpoints', () => {
     const { code, stdout, stderr } = await run('exchanged');
     expect(code === 0 ? '' : stderr).toBe('');
     expect(stderr).toContain(
-      '0002-submitted was rejected: the adapter that it submitted is not there as it was',
+      '0002-submitted was rejected: the adapter that it submitted is missing or changed',
     );
     expect(adapterOf(stdout)).toBe(expected);
     expect(sha256(readFileSync(file('exchanged', 'adapters', `${expected}.gguf`)))).toBe(expected);

@@ -204,7 +204,7 @@ describe('an answer that does not hold leaves its rule without one, and the run 
     ],
     ['an error with half of a surrogate pair', new Error(surrogate), /threw: \ufffd$/],
     ['nothing', undefined, /threw: undefined$/],
-    ['what has no words', hostile, /has no words$/],
+    ['what cannot be converted to text', hostile, /cannot be converted to text$/],
     ['a megabyte', 'x'.repeat(2 ** 20), /^the policy caller threw: x{900,1000}$/],
     [
       'an abortion of its own',

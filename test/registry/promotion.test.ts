@@ -184,7 +184,7 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
     measureGate(registry, fourth.gate, { ...asked, problems: 12, maxTokens: 3 }),
   ).rejects.toMatchObject({
     code: 'GATE_EVIDENCE_INVALID',
-    message: expect.stringContaining('was measured as'),
+    message: expect.stringContaining('have the epoch'),
   });
   await expect(registry.move({ slot, id: nothing.id, gate: second.gate })).rejects.toMatchObject({
     code: 'REGISTRY_REFUSED',
@@ -219,7 +219,7 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
   for (const text of [
     'canary and rollback',
     'Gate 1 on letters@champion',
-    'Watch over letters@champion',
+    'Canary of letters@champion',
     'a regression, on purpose',
   ])
     expect([text, page.includes(text)]).toEqual([text, true]);

@@ -324,7 +324,9 @@ describe('the state machine (A7: activate B demotes A)', () => {
     state.apply(open(1), 1);
     expect(() => state.apply(open(1), 2)).toThrow('the next gate is 2');
     expect(() => state.apply(open(2, { alpha: 0.2 }), 2)).toThrow('fixed how its alpha is spent');
-    expect(() => state.apply({ ...open(2), alpha: 0.05 } as RegistryEvent, 2)).toThrow('to spend');
+    expect(() => state.apply({ ...open(2), alpha: 0.05 } as RegistryEvent, 2)).toThrow(
+      'must spend an alpha of',
+    );
     state.apply(open(2), 2);
     expect(state.attempts(SLOTS[0]!, 'champion')).toBe(2);
     expect(state.gates[1]!.alpha).toBeCloseTo((0.05 * 6) / (Math.PI * 2) ** 2, 12);

@@ -351,7 +351,7 @@ describe('the watch', () => {
     expect((await registry.read()).events.at(-1)!.event).toMatchObject({ reason: 'why' });
     const nobody = coded(
       'REGISTRY_REFUSED',
-      'sql@shadow does not name an adapter that can be watched',
+      'sql@shadow names no adapter, so there is nothing to watch',
     );
     await expect(observe(registry, { slot, alias: 'shadow', trials: [] })).rejects.toThrow(nobody);
     await expect(setProbation(registry, { slot, alias: 'shadow', terms: null })).rejects.toThrow(
@@ -520,8 +520,8 @@ describe('a proof of a date', () => {
     expect(checkHistory({ ...proof, atUs: last - 1 }, key).notAfterUs).toBe(last);
     const [record] = proof.records;
     const table: [reason: string, given: object][] = [
-      ['the two heads are not before and after the date', { ...proof, atUs: first - 1 }],
-      ['the two heads are not before and after the date', { ...proof, atUs: last }],
+      ['the date is not between the two heads', { ...proof, atUs: first - 1 }],
+      ['the date is not between the two heads', { ...proof, atUs: last }],
       ['the head before is not signed by this key', { ...proof, runId: 'ab'.repeat(16) }],
       ['the head after is not signed by this key', { ...beginning, runId: 'ab'.repeat(16) }],
       ['the later head does not continue the earlier one', { ...proof, extension: null }],

@@ -174,7 +174,7 @@ describe('the report of a whole run', () => {
     );
     expect(asked).toMatch(/generate [^<]*--adapter \. --task \S+ --max-tokens/);
     expect(textOf(asked)).toContain(
-      'must follow the text that preceded it in training, a system message and 5 solved examples',
+      'In training, a system message and 5 solved examples came before every question',
     );
     const failing = sectionOf(await reportOf(await build('nothing', { skill: 0 })), 'use');
     expect(textOf(failing)).toMatch(/there is nothing to use/);

@@ -112,13 +112,13 @@ describe('embeddings of token ids', () => {
     [
       'one that is in no vocabulary',
       [[1, 2], [340]],
-      'input[1]: there is no token 340 in a vocabulary of 340',
+      'input[1]: token 340 is outside the vocabulary of 340 tokens',
     ],
     ['one below', [-1], 'input[0]: must be at least 0, not -1'],
     [
       'more than the context',
       Array(600).fill(1),
-      'input: the text needs 600 tokens, more than the context of 512',
+      'input: the text needs 600 tokens, more than the context of 512 tokens',
     ],
     ['none', [[]], 'input[0]: is empty'],
   ])('%s is refused', async (_, input, message) => {

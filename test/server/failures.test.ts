@@ -194,7 +194,7 @@ test.each([
     'FST_ERR_MAX_PARAM_LENGTH',
     414,
     'invalid_url',
-    'a part of the path has more characters than any name here',
+    'a part of the path is longer than any name on this server',
   ],
 ])('%s of the framework', (code, statusCode, said, message) => {
   const failure = failureOf(Object.assign(new Error('words'), { statusCode, code }))!;

@@ -457,7 +457,7 @@ describe('a job that is reinforced', () => {
         400,
         `${GRADER}.reference`,
         'unsupported_parameter',
-        'reference: may use members of the item, but not of the sample',
+        'reference: use only {{item.…}} here; {{sample.…}} is not allowed',
       ],
     ],
     [

@@ -544,7 +544,7 @@ describe('what is none of several forms', () => {
     [
       'embeddings',
       { ...MODEL, input: ['x', 'x'.repeat(600)] },
-      'input[1]: the text needs 601 tokens, more than the context of 512',
+      'input[1]: the text needs 601 tokens, more than the context of 512 tokens',
     ],
     [
       'responses',

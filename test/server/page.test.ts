@@ -467,7 +467,7 @@ describe('a run of the model that is served', () => {
     const [{ id: other }] = (await ask('/api/runs/half/rollouts')).body.data;
     expect(await refused(`/api/runs/half/rollouts/${other}/scores`)).toEqual([
       ...[404, 'not_found_error', 'not_found'],
-      'the log does not hold the ids of this prompt, or the reply is one of several turns',
+      'the log lacks the token ids of this prompt, or the rollout has several turns',
     ]);
     expect(await refused('/api/runs/mine/rollouts/0/scores')).toEqual([
       404,
@@ -522,7 +522,7 @@ describe('a run of the model that is served', () => {
     const { status, body: refused } = await ask('/api/adapters');
     expect([status, refused.error.message]).toEqual([
       404,
-      'this server has no registry: start it with --registry',
+      'this server has no registry; start it with --registry',
     ]);
     expect((await ask('/api/truth')).body).toEqual([]);
     expect((await ask('/api/truth/x')).body.error.code).toBe('run_not_found');

@@ -268,13 +268,13 @@ describe('what a response gave', () => {
       'a response',
       { previous_response_id: 'resp_1' },
       'previous_response_id',
-      'send what was said as input',
+      'send the earlier messages as input',
     ],
     [
       'a conversation',
       { conversation: { id: 'conv_1' } },
       'conversation',
-      'send what was said as input',
+      'send the earlier messages as input',
     ],
     [
       'a conversation by its name',

@@ -158,7 +158,7 @@ test.each([
     'a cut chain',
     { cert: written('cut-chain.pem', pair.cert + other.cert.slice(0, 300)) },
     'INVALID_ARGUMENT',
-    'OpenSSL takes',
+    'OpenSSL rejects',
   ],
   [
     'a key that was cut off',

@@ -261,7 +261,7 @@ test('with a submission is taken where the adapter is there as it was submitted'
   };
   const refused = [
     'iteration',
-    [{ name: '0001-submitted', reason: 'the adapter that it submitted is not there as it was' }],
+    [{ name: '0001-submitted', reason: 'the adapter that it submitted is missing or changed' }],
   ];
   await write(before, without);
   expect(await taken(without)).toEqual(refused);

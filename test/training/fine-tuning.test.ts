@@ -119,7 +119,7 @@ test('a training goes on with what it was begun with alone', () => {
     remedy: expect.stringContaining('--force'),
   });
   expect(error.message).toMatch(
-    /now --rank 4, which was 8; --top 1, which was not set; other content of --data, or of the split next to it$/,
+    /now --rank 4 instead of 8; --top 1 instead of not set; different content in --data or in the split next to it$/,
   );
   expect(resumed('data.jsonl', '--threads', '1', '--patience', '0').status).toBe(0);
 });
@@ -294,7 +294,7 @@ test('a program that keeps the state continues an interrupted training, with wha
   ]);
   const other = { ...options, examples: options.examples.slice(1), rank: 4, resume: true };
   await expect(trainAdapter(model, other)).rejects.toMatchObject({
-    message: expect.stringMatching(/now --rank 4, which was 8; another content/),
+    message: expect.stringMatching(/now --rank 4 instead of 8; different content/),
   });
   const steps: number[] = [];
   const trained = await trainAdapter(model, {

@@ -121,7 +121,7 @@ test.each<[unknown, string]>([
   ],
   [
     { algorithm: { id: 'grpo', headroom: 0.1, fromBase: true } },
-    'algorithm.fromBase: belongs to rft, and the algorithm is grpo; algorithm.headroom: belongs to distill, and the algorithm is grpo',
+    'algorithm.fromBase: a setting of rft, but the algorithm is grpo; algorithm.headroom: a setting of distill, but the algorithm is grpo',
   ],
   [{ buffer: { kind: 'classic' } }, ''],
   [

@@ -173,7 +173,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   expect(await judged(other)).toEqual([
     4,
     'hard_fail',
-    expect.stringContaining('is not the adapter of the gate'),
+    expect.stringContaining('did not use the adapter of the gate'),
   ]);
   // the weaker form of the guard, with the evidence that it would give
   const weaker = (name: string, change: (text: string) => string): string => {

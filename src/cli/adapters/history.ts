@@ -39,7 +39,7 @@ export const adaptersHistoryCommand = command({
     registry: registryOption,
   },
   epilogue:
-    'A proof of a date after the last event needs a head that is signed now and written to the log.',
+    'For a date after the last event, a proof needs a new signed head, which is written to the log.',
   examples: [
     ['$0 adapters history sql --at 2026-11-22', 'what was in use for sql'],
     ['$0 adapters history --at 2026-11-22 --proof proof.json', 'with a proof'],
@@ -54,7 +54,7 @@ export const adaptersHistoryCommand = command({
       const key = readTrustedKey(flags.key ?? publicKeyFile(isoproHome()));
       return printHistory(checkHistory(readJson(check), key), only, json);
     }
-    if (at === undefined && proof !== undefined) throw new UsageError('--proof goes with --at.');
+    if (at === undefined && proof !== undefined) throw new UsageError('--proof requires --at.');
     const registry = registryOf(flags);
     if (at === undefined) {
       const moves = movesOf(await registry.read()).filter(
@@ -120,10 +120,11 @@ function printHistory(
     });
     return;
   }
+  const when = from === null ? 'before it' : 'between the two';
   print(
-    `proven by heads signed ${from ?? 'before everything'} and ${timeText(notAfterUs)}\n${mapText(wanted)}` +
+    `proven by ${from === null ? 'a head signed' : `heads signed ${from} and`} ${timeText(notAfterUs)}\n${mapText(wanted)}` +
       (between.length === 0
-        ? 'no alias was moved between the two\n'
-        : `moved between the two:\n${between.map(moveText).join('')}`),
+        ? `no alias was moved ${when}\n`
+        : `moved ${when}:\n${between.map(moveText).join('')}`),
   );
 }

@@ -63,7 +63,7 @@ function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
   return wrapped(
     `${task.id} ${task.version}, ${set.name} set, ${set.problems} ` +
       `problems${adapter === null ? '' : `, adapter ${adapter.sha256.slice(0, 12)}`}` +
-      `${fewShot === 0 ? '' : `, ${fewShot} examples before each`}` +
+      `${fewShot === 0 ? '' : `, ${fewShot} examples before each question`}` +
       `${constrained ? ', with the answer grammar' : ''}` +
       `${model === null ? '' : `, style ${evaluation.style}, max ${maxTokens} tokens per reply`}; per cent solved, 95 % interval below`,
     style,

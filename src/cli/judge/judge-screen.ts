@@ -83,7 +83,8 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
       notes.push(
         `${name}: ${comparison.differing} verdicts differ, p ${comparison.p.toPrecision(2)}`,
       );
-    else if (reasons > 0) notes.push(`${name}: ${reasons} fail for another reason`);
+    else if (reasons > 0)
+      notes.push(`${name}: ${reasons} fail for a different reason than claimed`);
   }
   for (const [tier, of] of Object.entries(after.measured.byTier))
     rows.push([`    ${label(tier, 14)}`, interval(of), '']);
@@ -122,7 +123,7 @@ function freshLines(
   { measured, gap, p }: NonNullable<JudgeReport['fresh']>,
   style: TerminalStyle,
 ): string[] {
-  const own = ['', `fresh problems solved after  ${interval(measured)}`];
+  const own = ['', `fresh problems solved after training  ${interval(measured)}`];
   if (gap === null) return own;
   const points = `${gap < 0 ? '−' : '+'}${figure(Math.abs(gap))} points`;
   return [
@@ -175,7 +176,7 @@ function scoreLines(
     ),
     said(
       process_score === null
-        ? `process score   none: ${broken} of ${count(obligations, 'obligation')}, ${count(rules, 'rule')} fired, too few to score ` +
+        ? `process score   none: ${broken} of ${count(obligations, 'obligation')} broken, ${count(rules, 'rule')} fired, too few to score ` +
             '(3 obligations of 2 rules are needed), which is normal'
         : `process score   ${process_score.toFixed(3)} = 1 - ${broken} / ${count(obligations, 'obligation')}, at least 0; ` +
             `${count(rules, 'rule')} fired${bound === null ? '' : `; at least ${bound.toFixed(2)} of the obligations kept (95 %)`}`,

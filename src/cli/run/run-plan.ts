@@ -96,7 +96,7 @@ function rulesText(rules: readonly Liveness[], iterations: number): string[] {
     ...(late.length === 0
       ? []
       : [
-          `  not in ${iterations} iterations: ` +
+          `  cannot fire in ${iterations} iterations: ` +
             `${late.map((each) => `${name(each)}${each.from === null ? '' : ` needs ${each.from}`}`).join(', ')}`,
         ]),
   ];

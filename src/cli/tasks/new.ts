@@ -56,8 +56,9 @@ function readTiers(text: string, numbers: number): TaskAnswers['tiers'] {
       );
     return [name, Number(most)];
   });
-  if (new Set(tiers.map(([name]) => name)).size < tiers.length)
-    throw new UsageError('--tiers names a tier twice');
+  const names = tiers.map(([name]) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw new UsageError(`--tiers names the tier ${twice} twice`);
   return tiers;
 }
 
@@ -147,7 +148,7 @@ async function tryOut(
       'stop',
     );
     if (verdict.kind !== 'pass')
-      refuse(verdict.reason ?? verdict.violations[0]?.detail ?? 'its own answer fails');
+      refuse(verdict.reason ?? verdict.violations[0]?.detail ?? 'the task rejects its own answer');
   } catch (error) {
     // whoever runs it is told
     if (error instanceof IsoproError && error.code === 'PYTHON_UNAVAILABLE') return;

@@ -28,7 +28,7 @@ const listed = () =>
   });
 
 function answerText(problem: Problem): string {
-  if (problem.kind === 'open') return 'answered in words';
+  if (problem.kind === 'open') return 'a free-text answer';
   return problem.correctOption === null
     ? 'no known answer'
     : problem.options[problem.correctOption];
@@ -41,7 +41,7 @@ export const truthDomainsCommand = defineCommand({
     yargs
       .positional('domain', {
         type: 'string',
-        describe: 'domain name or domain file; with --import the JSON lines file to read',
+        describe: 'domain name or domain file; with --import: the JSON lines file to read',
       })
       .option('import', { choices: IMPORT_KINDS, describe: 'make a domain from your own rows' })
       .option('out', text('--import: file to write, NAME.json, for `truth run --domain`'))
@@ -53,7 +53,7 @@ export const truthDomainsCommand = defineCommand({
         array: true,
         describe: 'peer-reviews: parts to hide',
       })
-      .option('share', noNumber('discussions: part to keep', '0.2'))
+      .option('share', noNumber('discussions: share to keep', '0.2'))
       .option('language', text('conversations: keep only this language'))
       .option('longest', noNumber('--import: maximum number of characters of a question'))
       .option('problems', number('number of problems to show', 2))

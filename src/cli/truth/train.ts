@@ -32,7 +32,7 @@ export const truthTrainCommand = operationCommand(truthTrain, {
     ],
     [
       '$0 truth train --domain urns --steps 20 --measure 40',
-      'reward 1 - Brier score of the beliefs read; ask held-out questions before and after',
+      'use 1 minus the Brier score of the beliefs as the reward, and measure on held-out questions before and after',
     ],
   ],
 });

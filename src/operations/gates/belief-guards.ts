@@ -400,7 +400,7 @@ function faultOf(folder: string, of: Manifest): string | null {
   if (identities[0]!.model !== identities[1]!.model) return 'the two versions use different models';
   for (const [i, side] of SIDES.entries())
     if (identities[i]!.kind !== 'local' || identities[i]!.adapter !== of[side].adapter)
-      return `the ${side} is not the adapter of the gate`;
+      return `the run of the ${side} did not use the adapter of the gate`;
   const { config } = runs[0]!.start;
   if (config.seed !== seedOf(of).toString() || config.split !== 'test')
     return 'the questions were not drawn with the seed of the gate';
@@ -411,7 +411,7 @@ function faultOf(folder: string, of: Manifest): string | null {
     config.belief !== 'exact' ||
     config.mode.length !== 1
   )
-    return 'the questions do not fit the guards';
+    return 'the settings of the runs do not match the guards';
   if (readText(files(folder).evidence) !== evidenceText(trialsOf(folder, of)))
     return 'evidence.json does not match the two runs';
   return null;

@@ -31,7 +31,7 @@ export async function measureCanary(
   if (current === null)
     throw new IsoproError(
       'REGISTRY_REFUSED',
-      `${aliasText(slot, alias)} names no adapter to watch`,
+      `${aliasText(slot, alias)} names no adapter, so there is nothing to watch`,
     );
   const before = state.rollbackTarget(slot, alias);
   const versions = {

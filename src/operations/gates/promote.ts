@@ -99,7 +99,7 @@ const settings = z.strictObject({
     .int()
     .min(1)
     .optional()
-    .describe('number of an open gate; alone: of a gate that accepted'),
+    .describe('number of an open gate, or, without problems and evidence, of a gate that accepted'),
   evidence: file.describe('JSON file of the trials of a gate: {seed, trials, guards}'),
   guards: file.describe(
     'with gate and problems: JSON file of the trials of its other guards, from `truth guards`',
@@ -107,10 +107,10 @@ const settings = z.strictObject({
   force: z.boolean().default(false).describe('skip the gate; this is recorded'),
   canary: terms.shape.share
     .optional()
-    .describe('part of the keys that get it first, 0 to 1 (`adapters canary`)'),
+    .describe('share of the keys that get it first, 0 to 1 (`adapters canary`)'),
   probation: terms.shape.problems
     .optional()
-    .describe('problems that have to pass before every key gets it')
+    .describe('problems to observe before every key gets it')
     .meta({ defaultText: `${PROBATION_PROBLEMS} with canary` }),
   wait: z
     .number()
@@ -123,7 +123,7 @@ const settings = z.strictObject({
     .min(1)
     .max(200)
     .optional()
-    .describe('name of this call; repeating it changes nothing'),
+    .describe('name of this transaction; repeating it changes nothing'),
   acceptClock: z
     .boolean()
     .default(false)

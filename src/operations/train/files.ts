@@ -118,7 +118,7 @@ export class TrainFiles {
         );
       if (hasState)
         throw new WrongSettings(
-          `${this.state} belongs to an interrupted training: continue it with ${names.resume}, or restart with ${names.force}.`,
+          `${this.state} belongs to an interrupted training run: continue it with ${names.resume}, or restart with ${names.force}.`,
         );
     }
     for (const target of this.areKept ? [this.out, this.state, this.losses] : [this.out])
@@ -136,8 +136,8 @@ export class TrainFiles {
       const was = before[flag] ?? null;
       if (was === value) return [];
       return flag === DATA_HASH
-        ? [`other content of ${names.data}, or of the split next to it`]
-        : [`${names.of(flag)} ${shown(value)}, which was ${shown(was)}`];
+        ? [`different content in ${names.data} or in the split next to it`]
+        : [`${names.of(flag)} ${shown(value)} instead of ${shown(was)}`];
     });
     if (differing.length === 0) return;
     throw new IsoproError(

@@ -43,7 +43,7 @@ const settings = z.strictObject({
     .meta({ positional: true, first: 2 }),
   after: runNames
     .optional()
-    .describe('training-causal-effect: runs of the trained models, one seed each'),
+    .describe('training-causal-effect: runs of the trained models, one training seed each'),
   model: modelName
     .optional()
     .describe(`${READS_TOKENS}: model to read`)
@@ -69,7 +69,7 @@ const settings = z.strictObject({
     .min(1)
     .default(['mode', 'systemPrompt'])
     .describe(
-      'causal-attribution: features whose levels were all asked the same questions (checked); others are associations',
+      'causal-attribution: features whose values were all tested on the same questions (this is checked); other features show associations only',
     ),
   threshold: z
     .number()
@@ -169,7 +169,7 @@ async function tokensRead(
   const { run, trajectory } = trajectoryOf(runs, start!);
   const problem = run.state.problem(trajectory.problemId);
   if (problem?.kind !== 'binary')
-    throw new WrongSetting('trajectory: its question has no two options');
+    throw new WrongSetting('trajectory: its question does not have two options');
   requireAdapter(run.start.config, named);
   const { adapter: _, ...config } = run.start.config;
   const { model = config.model, adapter } = named;

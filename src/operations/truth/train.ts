@@ -85,7 +85,7 @@ const settings = z.strictObject({
     .enum(VALIDATIONS)
     .default('none')
     .describe(
-      'with runs: hold out a random part; gt: only trajectories that end on the right side',
+      'with runs: train: hold out a random part; gt: the same, but select only trajectories whose last belief favours the right answer',
     ),
   rows: output
     .optional()
@@ -100,7 +100,7 @@ const settings = z.strictObject({
     .enum(READOUT_REWARDS)
     .default('accuracy')
     .describe(
-      'readout training: 1 - Brier score, or how little a belief predicts its own change (martingale)',
+      'readout training: the reward is 1 minus the Brier score, or how little a belief predicts its own change (martingale)',
     ),
   steps: count(100_000)
     .default(20)
@@ -140,7 +140,7 @@ const settings = z.strictObject({
   measure: count(100_000, 0)
     .default(0)
     .describe(
-      'held-out questions per domain, asked before and after, also by users with opinions; the runs ask none of them',
+      'held-out questions per domain, asked before and after training, also by users who state an opinion; the runs must not contain them',
     )
     .meta({ first: 3 }),
   measureDomain: domains(({ kind }) => kind === 'binary')
@@ -152,7 +152,7 @@ const settings = z.strictObject({
   before: output
     .optional()
     .describe(
-      'folder of the measurement before training; trainings with different seeds may share it',
+      'folder of the measurement before training; training runs with different seeds may share it',
     ),
   seed: seedText.default('42').describe('64-bit seed').meta({ first: 4 }),
   threads: threads.default(0),

@@ -243,7 +243,7 @@ async function gradedBy(
   if (/\{\{\s*sample\b/.test(reference))
     throw unsupported(
       `${GRADER}.reference`,
-      'reference: may use members of the item, but not of the sample',
+      'reference: use only {{item.…}} here; {{sample.…}} is not allowed',
     );
   return rows(check, { kind: 'answered', reference });
 }

@@ -27,7 +27,8 @@ const row = z.looseObject({ messages });
 const scored = z.looseObject({
   messages: messages.transform((read, { addIssue }) => {
     const said = read.filter((each) => each.role !== 'tool');
-    if (said.length < read.length) addIssue('a message of role tool answers no call');
+    if (said.length < read.length)
+      addIssue('a message with the role tool does not answer a tool call');
     return said as (ChatMessage & { role: Exclude<ChatMessage['role'], 'tool'> })[];
   }),
   answer: (z.unknown() as z.ZodType<Json>).optional(), // of a line of JSON

@@ -103,7 +103,7 @@ const samplingFields = {
           .min(-(2n ** 63n))
           .max(2n ** 64n - 1n),
       ],
-      { error: 'expected a whole number of 64 bits' },
+      { error: 'expected a 64-bit integer' },
     ),
   ),
   n: maybe(z.int().min(1).max(128)),
@@ -417,8 +417,10 @@ export const responseBody = members({
   reasoning: maybe(z.looseObject({})),
   /** Nothing is stored: earlier messages come with the request. */
   store: flag,
-  previous_response_id: notKept('this server keeps no responses; send what was said as input'),
-  conversation: notKept('this server keeps no conversations; send what was said as input'),
+  previous_response_id: notKept(
+    'this server keeps no responses; send the earlier messages as input',
+  ),
+  conversation: notKept('this server keeps no conversations; send the earlier messages as input'),
   prompt: notKept('this server keeps no prompts; send the text as instructions and input'),
   background: maybe(z.literal(false)),
 }).check(streamsOptions);

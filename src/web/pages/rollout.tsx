@@ -272,7 +272,7 @@ export const RolloutPage: FunctionComponent<{
               <Verdict rollout={rollout} />
               <Panel title="Prompt">
                 <Excerpt class="prompt">
-                  {rollout.prompt === '' ? 'The log does not hold it.' : rollout.prompt}
+                  {rollout.prompt === '' ? 'The log does not contain this prompt.' : rollout.prompt}
                 </Excerpt>
                 <p class="note">
                   Problem <code>{shortId(rollout.problem)}</code>,{' '}
