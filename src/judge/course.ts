@@ -355,7 +355,8 @@ function checkSamples(
       );
     if (adapterId !== sampler)
       fail(
-        `iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but according to the log it should have used ${sampler ?? 'the bare base'}`,
+        `iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but according to the log it should have ` +
+          `used ${sampler ?? 'the bare base'}`,
       );
   }
   const wanted = Math.max(1, Math.round(rollouts / samples));

@@ -129,7 +129,8 @@ export async function openRunTask(
     return none(`this version has no built-in task ${start.task.id}`);
   if (!sameKernels && isModelCheck(start))
     return none(
-      `the verdicts of ${start.task.id} came from a model, which repeats them only with the run's native addon on a machine of the same class`,
+      `the verdicts of ${start.task.id} came from a model, which repeats them only with the run's native addon on a ` +
+        `machine of the same class`,
     );
   const asked = optionsOf(start, file, options);
   if (asked === null)

@@ -271,7 +271,8 @@ export class LogReader<Name extends string = string> {
       if (first === undefined || last === undefined || from > to)
         throw new IsoproError(
           'INVALID_ARGUMENT',
-          `a proof needs an earlier and a later signed head, not ${from} and ${to}; there are heads of ${[...heads.keys()].join(', ') || 'no'} records`,
+          `a proof needs an earlier and a later signed head, not ${from} and ${to}; there are heads of ` +
+            `${[...heads.keys()].join(', ') || 'no'} records`,
         );
       const path = consistencyProof(from, to, (low, high) => this.#rangeRoot(low, high));
       return { runId: last.runId, path, from: first.text, to: last.text };

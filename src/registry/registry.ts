@@ -197,7 +197,8 @@ export class Registry {
       if (aliasText(before.slot, before.alias) !== text || before.to !== id)
         throw new IsoproError(
           'CONFLICT',
-          `the transaction ${transaction} already moved ${aliasText(before.slot, before.alias)} to ${before.to ?? 'the base'}, not ${text} to ${id}`,
+          `the transaction ${transaction} already moved ${aliasText(before.slot, before.alias)} to ` +
+            `${before.to ?? 'the base'}, not ${text} to ${id}`,
         );
       return { alias: text, from: before.from, to: before.to };
     };

@@ -60,7 +60,8 @@ They say nothing about other prompts
 or other programs.</p>`,
     behind === null
       ? null
-      : html`<p class="fair">In training, ${behind} came before every question, and the adapter needs the same text: <code>--task</code> adds it
+      : html`<p class="fair">In training, ${behind} came before every question, and the adapter needs the same text:
+<code>--task</code> adds it
 here${task.file === null ? '' : html`, where TASK is the file of ${label(task.id, 60)}`}, and <code>npx isopro-native adapters use .
 --for PROGRAM${withTask}</code> prints it for other programs. The code below for Node, llama-server and Ollama does not contain it.</p>`,
     html`<h3>This package</h3>`,

@@ -86,7 +86,7 @@ test.each<[Record<string, unknown>, unknown, string]>([
   [{ temperature: -1 }, {}, '--temperature: '],
   [{ layers: 'first' }, {}, '--layers: '],
   [{ rollouts: 2, samples: 4 }, {}, '--rollouts: 2 are fewer'],
-  [{}, { algorithm: { clipLow: 0.1 } }, '--clip-low: belongs to grpo'],
+  [{}, { algorithm: { clipLow: 0.1 } }, '--clip-low: a setting of grpo'],
   [{}, { sampling: { heat: 1 } }, 'sampling.heat: there is no such setting'],
   [{}, { temperature: 1 }, 'temperature: there is no such setting, it is sampling.temperature'],
   [{}, { model: 'tiny' }, 'model: '],

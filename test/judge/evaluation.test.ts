@@ -238,7 +238,7 @@ describe('isopro-native eval', () => {
     for (const name of ['recordedModel', 'recordedBatch', 'elsewhere'])
       expect(of(name).code).toBe(2);
   });
-  test.each(UNWRITABLE)('replies into a file %s: WRITE_FAILED', (where) => {
+  test.each(UNWRITABLE)('replies into a file %s: WRITE_FAILED', (...[where]) => {
     const { code, stdout, stderr } = of(where);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/^error WRITE_FAILED: .*could not be written/m);

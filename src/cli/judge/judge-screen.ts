@@ -176,7 +176,8 @@ function scoreLines(
     ),
     said(
       process_score === null
-        ? `process score   none: ${broken} of ${count(obligations, 'obligation')} broken, ${count(rules, 'rule')} fired, too few to score ` +
+        ? `process score   none: ${broken} of ${count(obligations, 'obligation')} broken, ${count(rules, 'rule')} ` +
+            `fired, too few to score ` +
             '(3 obligations of 2 rules are needed), which is normal'
         : `process score   ${process_score.toFixed(3)} = 1 - ${broken} / ${count(obligations, 'obligation')}, at least 0; ` +
             `${count(rules, 'rule')} fired${bound === null ? '' : `; at least ${bound.toFixed(2)} of the obligations kept (95 %)`}`,

@@ -54,7 +54,8 @@ class Measured {
       if (first !== undefined && (first.epoch !== trial.epoch || first.verifier !== trial.verifier))
         throw new IsoproError(
           'GATE_EVIDENCE_INVALID',
-          `the first trials of gate ${this.#gate} have the epoch ${first.epoch} and the verifier ${first.verifier}, but these have ${trial.epoch} and ${trial.verifier}`,
+          `the first trials of gate ${this.#gate} have the epoch ${first.epoch} and the verifier ${first.verifier}, ` +
+            `but these have ${trial.epoch} and ${trial.verifier}`,
           {
             remedy: 'Continue with the model, task and flags of its first problems.',
           },

@@ -69,7 +69,8 @@ const settings = z.strictObject({
     .min(1)
     .default(['mode', 'systemPrompt'])
     .describe(
-      'causal-attribution: features whose values were all tested on the same questions (this is checked); other features show associations only',
+      'causal-attribution: features whose values were all tested on the same questions (this is checked); other ' +
+        'features show associations only',
     ),
   threshold: z
     .number()
