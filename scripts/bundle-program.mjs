@@ -5,9 +5,9 @@ import { existsSync, readdirSync, readFileSync, rmSync, mkdirSync, writeFileSync
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** Modules that are started: the command, and its threads and processes. */
+/** Modules that are started: the command line, and its threads and processes. */
 const PROGRAMS = [
-  'cli/main',
+  'cli/command-line',
   'jobs/worker',
   'log/canonical-worker',
   'log/witness-process',
@@ -20,14 +20,16 @@ const PROGRAMS = [
 /** Packages that are written into the bundle, with what they import. */
 const INSIDE = ['canonicalize', 'csv-parse', 'string-width', 'yargs', 'zod'];
 
-const fileOf = (program) => (program === 'cli/main' ? 'main' : program.replaceAll('/', '-'));
+/** One file alone, which says why the others could not be read. */
+const MAIN = 'cli/main';
+const fileOf = (program) => (program === MAIN ? 'main' : program.replaceAll('/', '-'));
 
 /** A module that is bundled finds files as if it were still in its place below dist/src. */
 function withPlaces(text, module) {
   return text
     .replaceAll(/new URL\('(\.[^']*)\.js', import\.meta\.url\)/g, (whole, target) => {
       const program = path.posix.join(path.posix.dirname(module), target);
-      return PROGRAMS.includes(program)
+      return program === MAIN || PROGRAMS.includes(program)
         ? `new URL('./${fileOf(program)}.js', import.meta.program)`
         : whole;
     })
@@ -37,6 +39,16 @@ function withPlaces(text, module) {
     )
     .replaceAll('import.meta.program', 'import.meta.url');
 }
+
+const commandLine = {
+  name: 'command line',
+  setup({ onResolve }) {
+    onResolve({ filter: /^\.\/command-line\.js$/ }, () => ({
+      path: `./${fileOf('cli/command-line')}.js`,
+      external: true,
+    }));
+  },
+};
 
 const places = (src) => ({
   name: 'places',
@@ -102,16 +114,10 @@ export async function writeProgram(root, bundled) {
     writeFileSync(path.join(out, 'main.js'), "#!/usr/bin/env node\nimport '../src/cli/main.js';\n");
     return;
   }
-  const { metafile } = await esbuild.build({
+  const options = {
     absWorkingDir: root,
-    entryPoints: Object.fromEntries(
-      PROGRAMS.map((program) => [fileOf(program), path.join(src, `${program}.js`)]).filter(
-        ([, file]) => existsSync(file),
-      ),
-    ),
     outdir: out,
     bundle: true,
-    splitting: true,
     format: 'esm',
     platform: 'node',
     target: 'node20',
@@ -124,7 +130,20 @@ export async function writeProgram(root, bundled) {
     banner: {
       js: "import { createRequire as requireFrom } from 'node:module';\nconst require = requireFrom(import.meta.url);",
     },
-    plugins: [places(src)],
-  });
-  writeFileSync(path.join(out, 'LICENSES.txt'), licences(root, Object.keys(metafile.inputs)));
+  };
+  const entries = (programs) =>
+    Object.fromEntries(
+      programs
+        .map((program) => [fileOf(program), path.join(src, `${program}.js`)])
+        .filter(([, file]) => existsSync(file)),
+    );
+  const main = { entryPoints: entries([MAIN]), plugins: [commandLine, places(src)] };
+  const others = { entryPoints: entries(PROGRAMS), splitting: true, plugins: [places(src)] };
+  const inputs = [];
+  for (const part of [main, others]) {
+    if (Object.keys(part.entryPoints).length === 0) continue;
+    const { metafile } = await esbuild.build({ ...options, ...part });
+    inputs.push(...Object.keys(metafile.inputs));
+  }
+  writeFileSync(path.join(out, 'LICENSES.txt'), licences(root, inputs));
 }

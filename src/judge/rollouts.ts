@@ -285,7 +285,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       const [finding] = await task.checkTrace(problem, text);
       if (admission === 'contradictory' && finding === undefined)
         fail(
-          `record ${gseq}: left out because its reasoning contradicts the problem, but it does not`,
+          `record ${gseq}: the run left it out because its reasoning contradicts the problem, but no contradiction was found`,
         );
       if (admission !== 'contradictory' && finding !== undefined)
         fail(

@@ -108,7 +108,9 @@ export function findRun(target: string, parent = RUNS): string {
     'RUN_NOT_FOUND',
     `${target} is neither a run folder nor the beginning of a run id in ${parent}`,
     {
-      remedy: `Give the run folder. Ids are searched in ${parent} only; \`isopro-native runs list FOLDER\` lists another folder.`,
+      remedy:
+        `Give the run folder. An id is looked up in ${parent} only; \`isopro-native runs list FOLDER\` lists ` +
+        `the runs in another folder.`,
     },
   );
 }

@@ -8,7 +8,7 @@ import { figureOf, section, tierName, type Section } from './markup.js';
 const ADMISSIONS: ReadonlyMap<string, string> = new Map([
   ['admitted', 'in the replay buffer: trained on when it is drawn'],
   ['contrasted', 'trained on with its advantage over the other samples of its problem'],
-  ['distilled', 'trained on: each token towards the distribution of the teacher'],
+  ['distilled', 'trained on: each token was moved towards the distribution of the teacher'],
   ['uninformative', 'not trained on: all samples of its problem have the same reward'],
   ['failed', 'not trained on'],
   ['undecided', 'not trained on: no verdict'],

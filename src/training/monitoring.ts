@@ -181,7 +181,7 @@ export function refuseUntrained(history: LoraSession['history']): void {
   if (steps.length === 0 || steps.some(({ applied }) => applied)) return;
   throw new IsoproError(
     'NUMERIC_FAILURE',
-    `none of the ${steps.length} steps of the run was finite (${nonFinite(steps)}): there is no trained adapter to submit`,
+    `none of the ${steps.length} training steps had a finite loss and gradient (${nonFinite(steps)}), so there is no trained adapter`,
   );
 }
 

@@ -455,7 +455,11 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
     ];
     expect((await judged({ folder: a.folder, home })).failure).toBeNull();
     cpSync(join(b.folder, 'log.sqlite'), join(a.folder, 'log.sqlite'));
-    await failsAt(4, judged({ folder: a.folder, home }), /belongs to run \w+ and the manifest to run/);
+    await failsAt(
+      4,
+      judged({ folder: a.folder, home }),
+      /belongs to run \w+ and the manifest to run/,
+    );
     const verify = async (
       target: string,
     ): Promise<{ outcome: string; disagreement: object | null }> =>

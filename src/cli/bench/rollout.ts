@@ -37,8 +37,8 @@ export const benchRolloutCommand = command({
     const { ours, bareLoop, nodeLlamaCpp } = result;
     print(
       `ours            ${ours.toFixed(1)} tokens/s\n` +
-        `bare loop       ${bareLoop.toFixed(1)} tokens/s  (ours is ${(ours / bareLoop).toFixed(2)} of it)\n` +
-        `node-llama-cpp  ${nodeLlamaCpp.toFixed(1)} tokens/s  (ours is ${(ours / nodeLlamaCpp).toFixed(2)} times it)\n`,
+        `bare loop       ${bareLoop.toFixed(1)} tokens/s  (isopro-native: ${(ours / bareLoop).toFixed(2)} of that)\n` +
+        `node-llama-cpp  ${nodeLlamaCpp.toFixed(1)} tokens/s  (isopro-native: ${(ours / nodeLlamaCpp).toFixed(2)} times as fast)\n`,
     );
   },
 });

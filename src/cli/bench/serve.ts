@@ -56,7 +56,7 @@ export const benchServeCommand = command({
       `${ours.toFixed(1).padStart(8)} tokens/s` +
       (peer === null
         ? ''
-        : `  llama-server ${peer.toFixed(1).padStart(8)}  (ours is ${(ours / peer).toFixed(2)} times it)`);
+        : `  llama-server ${peer.toFixed(1).padStart(8)}  (isopro-native: ${(ours / peer).toFixed(2)} times as fast)`);
     for (const { clients: count, ours, peer, firstTokenMs, peerFirstTokenMs } of result.rows) {
       const times = [firstTokenMs, peerFirstTokenMs]
         .filter((of) => of !== null)

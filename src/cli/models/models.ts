@@ -120,7 +120,7 @@ function verdictLines(
       'trains',
       trainingProblem === null
         ? `yes: an adapter of rank ${adapter.rank} on all layers has ${formatNumber(adapter.parameters / 1e6)}M parameters, ` +
-          `${formatBytes(adapter.bytes)} more with its optimiser`
+          `${formatBytes(adapter.bytes)} more memory with its optimiser`
         : `no: ${trainingProblem.message} (${trainingProblem.code})`,
     ],
     [

@@ -69,7 +69,7 @@ function calibrationText(
       ? []
       : [
           sentence(
-            `to learn from: ${recommended.tiers.join(', ')}; try ${recommendedFlags(recommended.settings)}`,
+            `tiers that the model can learn from: ${recommended.tiers.join(', ')}; try ${recommendedFlags(recommended.settings)}`,
           ),
         ]),
     '',

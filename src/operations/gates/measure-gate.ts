@@ -57,7 +57,8 @@ class Measured {
           `the first trials of gate ${this.#gate} have the epoch ${first.epoch} and the verifier ${first.verifier}, ` +
             `but these have ${trial.epoch} and ${trial.verifier}`,
           {
-            remedy: 'Continue with the model, task and flags of its first problems.',
+            remedy:
+              'Continue the gate with the same model, task and flags as for its first problems.',
           },
         );
       const place = this.#places.get(this.#placeOf(trial));

@@ -56,7 +56,10 @@ const repeatable = ({ example }: NamedExample): Repeatable =>
 function conditioned(each: NamedExample): NamedExample {
   const { example, name } = each;
   if ('text' in example)
-    throw refusedRow(name, 'a plain text has no prompt that could state its quality');
+    throw refusedRow(
+      name,
+      'the row is plain text, so it has no prompt to which its quality could be added',
+    );
   const said = example.prompt.flatMap(({ role, content }) => (role === 'system' ? [content] : []));
   const others = example.prompt.filter(({ role }) => role !== 'system');
   const content = [qualityLine(qualityBucket(scoreOf(each))), ...said].join('\n\n');

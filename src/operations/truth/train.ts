@@ -140,7 +140,8 @@ const settings = z.strictObject({
   measure: count(100_000, 0)
     .default(0)
     .describe(
-      'held-out questions per domain, asked before and after training, also by users who state an opinion; the runs must not contain them',
+      'held-out questions per domain, asked before and after training, once more with the opinion of a simulated ' +
+        'user; the runs must not contain these questions',
     )
     .meta({ first: 3 }),
   measureDomain: domains(({ kind }) => kind === 'binary')

@@ -16,7 +16,10 @@ const name = z
 const text = z
   .string()
   .max(200)
-  .refine((value) => !value.includes('\0') && value.isWellFormed(), 'is not a valid text');
+  .refine(
+    (value) => !value.includes('\0') && value.isWellFormed(),
+    'contains a NUL or half of a surrogate pair',
+  );
 const number = z.number().min(-1e9).max(1e9);
 const MAX_ROWS = 30;
 
