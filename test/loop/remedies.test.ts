@@ -274,7 +274,7 @@ describe('where no step is finite', () => {
   test('nothing that was never trained is submitted; the same command says so again', async () => {
     for (let again = 0; again < 2; again++)
       await expect(broken('untrained', 'scripted', 1)).rejects.toThrow(
-        failure(/of the run was finite/),
+        failure(/training steps had a finite loss and gradient/),
       );
   });
 });

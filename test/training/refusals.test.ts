@@ -71,7 +71,7 @@ test('steps of which none was finite end an iteration without an executed remedy
     () =>
       refuseUntrained(iterations.map((steps) => ({ steps })) as never);
   expect(untrained(sick, [], sick)).toThrow(
-    'none of the 4 training steps had a finite loss and gradient (a, b, c): there is no trained adapter to submit',
+    'none of the 4 training steps had a finite loss and gradient (a, b, c), so there is no trained adapter',
   );
   for (const fine of [untrained(), untrained([], []), untrained(sick, [step(true)])])
     expect(fine).not.toThrow();
