@@ -175,6 +175,6 @@ describe('examples of a file', () => {
         ...NO_CURATION,
         scoreConditioned: true,
       }),
-    ).toThrow('line 3: a plain text has no prompt');
+    ).toThrow('line 3: the row is plain text, so it has no prompt');
   });
 });
