@@ -98,13 +98,13 @@ export function realMainTable({ summary, files }, { percent, pValue }) {
   ]);
   const [[task, { seeds }]] = tasks;
   return [
-    `SmolLM2-135M-Instruct (${quantisationsOf(files)}) goes from ${range(
+    `SmolLM2-135M-Instruct (${quantisationsOf(files)}) solves ${range(
       seeds.map(({ before }) => before),
       percent,
-    )} to **${range(
+    )} % of \`${task}\` before training and **${range(
       seeds.map(({ after }) => after),
       percent,
-    )} %** of \`${task}\`.\n` + `Runs with ${flagsOf(files)}.`,
+    )} %** after it.\n` + `All runs used ${flagsOf(files)}.`,
     table(['', 'seeds', 'solved', 'p', 'any form', 'form given', '3 examples', 'best of 8'], rows),
   ].join('\n\n');
 }

@@ -147,6 +147,8 @@ export async function trainAdapter(
   model: Model,
   options: TrainAdapterOptions,
 ): Promise<TrainedAdapter> {
+  if (typeof (model as Partial<Model> | null | undefined)?.limits !== 'object')
+    throw new IsoproError('INVALID_ARGUMENT', 'model: must be a model of loadModel');
   const valid = checked(optionsSchema, withoutAliases(train.flags, options), 'options');
   const { out, force, resume, validation, examples, signal, onStep, saveEvery } = valid;
   const settings = {

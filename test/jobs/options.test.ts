@@ -86,7 +86,9 @@ test('names that the command has are read, one at a time, and options do not con
   expect(await said({ lr: 0.1, learningRate: 0.1 })).toBe('learningRate: it is also given as lr');
   expect(await said({ objective: 'dpo', dedupe: 1 })).toContain('options.objective: dpo learns');
   expect(await said({ resume: true, overwrite: true })).toContain('options.force: ');
-  expect(await said({ resume: true })).toBe(`options.resume: there is no ${out}.state`);
+  expect(await said({ resume: true })).toBe(
+    `options.resume: nothing was saved yet, there is no ${out}.state; start without options.resume`,
+  );
 });
 
 test('a guard that is not measured with the gate is refused before an attempt is spent', () => {

@@ -155,7 +155,7 @@ function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): stri
   const { name: model } = settings.model;
   const base = model === EMBEDDED_MODEL ? '' : ` --model ${shellPath(model)}`;
   return [
-    `npx isopro-native tasks calibrate${base}${taskFlags(settings)}`,
+    `npx isopro-native tasks calibrate${base}${taskFlags(settings)} --max-tokens ${settings.sampling.maxTokens}`,
     `npx isopro-native runs show ${shellPath(path.relative('.', folder) || '.')}`,
   ];
 }

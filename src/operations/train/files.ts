@@ -110,7 +110,10 @@ export class TrainFiles {
   check({ resume, force }: { readonly resume: boolean; readonly force: boolean }): void {
     const names = this.#names;
     const hasState = this.areKept && existsSync(this.state);
-    if (resume && !hasState) throw new WrongSettings(`${names.resume}: there is no ${this.state}`);
+    if (resume && !hasState)
+      throw new WrongSettings(
+        `${names.resume}: nothing was saved yet, there is no ${this.state}; start without ${names.resume}`,
+      );
     if (!resume && !force) {
       if (existsSync(this.out))
         throw new WrongSettings(
