@@ -166,11 +166,7 @@ const rows: Row[] = [
   ],
   ['gate.md', /second attempt has ([\d.]+) %/, percent(alphaOf(E_PROCESS, 2), 2)],
   ['gate.md', /within α = (\d+) %/, percent(E_PROCESS.alpha)],
-  [
-    'gate.md',
-    /worse on none of 100 problems, this limit is (\d+) %\.\)/,
-    percent(safe.rateBelow),
-  ],
+  ['gate.md', /worse on none of 100 problems, this limit is (\d+) %\.\)/, percent(safe.rateBelow)],
   ['gate.md', /a fixed number of problems, set by `blocks` \((\d+)\)/, SIGN.blocks],
   ['gate.md', /`proposals` \((\d+)\)/, SIGN.proposals],
   [
