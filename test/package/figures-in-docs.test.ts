@@ -166,16 +166,12 @@ const rows: Row[] = [
   ],
   ['gate.md', /second attempt has ([\d.]+) %/, percent(alphaOf(E_PROCESS, 2), 2)],
   ['gate.md', /within α = (\d+) %/, percent(E_PROCESS.alpha)],
-  [
-    'gate.md',
-    /upper limit of the regression rate \(after 100 problems without one: (\d+) %\)/,
-    percent(safe.rateBelow),
-  ],
-  ['gate.md', /a fixed number of blocks \((\d+)\)/, SIGN.blocks],
+  ['gate.md', /worse on none of 100 problems, this limit is (\d+) %\.\)/, percent(safe.rateBelow)],
+  ['gate.md', /a fixed number of problems, set by `blocks` \((\d+)\)/, SIGN.blocks],
   ['gate.md', /`proposals` \((\d+)\)/, SIGN.proposals],
   [
     'gate.md',
-    /'paired-t'\}` takes (\S+) problems to screen, (\d+) to (\d+) to confirm, and (\S+) held out/,
+    /trial: (\S+) to `screen` the challenger, (\d+) to (\d+) for the `confirmation`, and (\S+) `held-out`/,
     ...[PAIRED_T.screen, PAIRED_T.least, PAIRED_T.most, PAIRED_T.heldOut],
   ],
   ['gate.md', /level is divided by the (\S+) looks/, PAIRED_T.most - PAIRED_T.least + 1],
@@ -427,7 +423,7 @@ describe('figures that take a calculation', () => {
 
   test('docs/gate.md: the watch sees scores of 0 in place of 1 in so many problems', () => {
     const [, atOnce, later] =
-      /reacts within (\S+) problems, and after 200 good ones within (\d+)/.exec(
+      /reacts within (\S+) problems, or within (\d+) if 200 good ones came first/.exec(
         joined(read('docs/gate.md')),
       )!;
     expect(seenAfter(0)).toBeLessThanOrEqual(numberOf(atOnce!));
