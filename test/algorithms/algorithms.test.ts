@@ -39,7 +39,7 @@ describe('an algorithm', () => {
     expect(new Set(fields).size).toBe(fields.length);
     expect(Object.keys(ALGORITHM_SETTINGS).sort()).toEqual([...fields].sort());
     expect(() => resolveSettings({ algorithm: { id: 'rft', clipLow: 0.1 } })).toThrow(
-      /clipLow: belongs to grpo/,
+      /clipLow: a setting of grpo/,
     );
   });
 

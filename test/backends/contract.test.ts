@@ -621,7 +621,7 @@ describe('a recording', () => {
     ).rejects.toThrow(
       code(
         'RECORDING_INCOMPLETE',
-        /replies\.jsonl is missing 1 of 4 replies, .* sample 0 of prompt d$/,
+        /replies\.jsonl is missing 1 of 4 replies; .* sample 0 of prompt d$/,
       ) as never,
     );
     expect(given).toBe(0);
