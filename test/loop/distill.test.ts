@@ -314,7 +314,7 @@ describe('a run', () => {
       /algorithm\.teacher: .*sampling\.topP: .*buffer\.accept: /s,
     );
     expect(() => resolveSettings({ algorithm: { teacher: 'x' } })).toThrow(
-      'algorithm.teacher: belongs to distill',
+      'algorithm.teacher: a setting of distill',
     );
   });
 });

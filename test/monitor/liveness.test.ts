@@ -78,7 +78,7 @@ describe('from when a rule can fire', () => {
       },
     };
     expect(dryRunText(plan)).toMatch(
-      /from iteration 1: R7 \(not finite\)\n[^]*not in 6 iterations: R4 needs 7, R7 \(gradient outside its past\) needs 7\n/,
+      /from iteration 1: R7 \(not finite\)\n[^]*cannot fire in 6 iterations: R4 needs 7, R7 \(gradient outside its past\) needs 7\n/,
     );
     expect(dryRunText({ ...plan, settings: { ...settings, iterations: 12 } })).toMatch(
       /from iteration 7: R4, R7 \(gradient outside its past\)\n\n/,
