@@ -75,13 +75,13 @@ export function resultsSection(run: TruthRun): Section {
       ];
     })}</tbody></table></div>`,
     more(ROWS, results.length, 'results'),
-    html`<p class="note muted">Intervals are over groups of problems. Values that could not be measured are left out ` +
-      `and counted; they are never
+    html`<p class="note muted">Intervals are over groups of problems. Values that could not be measured are left out
+and counted; they are never
 replaced by a number.${
-        results.some((each) => slopeWithoutNoiseIn(each) !== null) &&
-        html` Noise in beliefs lowers a slope; without noise: from
+      results.some((each) => slopeWithoutNoiseIn(each) !== null) &&
+      html` Noise in beliefs lowers a slope; without noise: from
 products of different measurements only.`
-      }</p>`,
+    }</p>`,
   );
 }
 
@@ -289,8 +289,8 @@ export function differenceSection(run: TruthRun, other: TruthRun, reader?: strin
   return section(
     'difference',
     'Compared with another run',
-    html`<p>Other run: <code>${other.runId}</code>, ${name(other.start.config.model, 60)}. Differences are over the ` +
-      `problems of both runs.</p>`,
+    html`<p>Other run: <code>${other.runId}</code>, ${name(other.start.config.model, 60)}. Differences are over the
+problems of both runs.</p>`,
     body,
     html`<p class="note muted">${multiplicity.note}. An effect is claimed only if both runs asked exactly the same
 questions under the same settings. It is then the effect of the policy and of everything else that differs.</p>`,

@@ -149,7 +149,7 @@ describe('what is recommended', () => {
     );
     expect(tiers).toEqual(['A']);
     expect(settings).toEqual({ samples: 4, rollouts: 128, maxTokens: 32, allocationFloor: 0.1 });
-    expect(reasons).toEqual([expect.stringMatching(/^B is too hard: 0 %/)]);
+    expect(reasons).toEqual([expect.stringMatching(/^B is too hard: for 0 %/)]);
   });
 
   test('more samples and rollouts the rarer a reply passes, up to a bound', () => {

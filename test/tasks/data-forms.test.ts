@@ -111,7 +111,7 @@ describe('numbers of JSON', () => {
       '"answer": "x", "of": {"id": 12345678901234567890}',
     ])
       await expect(openTask(write(rows(() => members)), { check: script })).rejects.toThrow(
-        /row 1 \(line 1\): (?:answer|of\.id) is 12345678901234567890, more digits/,
+        /row 1 \(line 1\): (?:answer|of\.id) is 12345678901234567890, which has more digits/,
       );
     await expect(
       openTask(write(rows(() => '"answer": {"x": 1e999}')), { check: 'json' }),

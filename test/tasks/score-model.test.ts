@@ -70,7 +70,7 @@ describe('the form', () => {
           { role: 'assistant', content: 'So' },
         ],
       },
-      /not the user's/,
+      /last message must have the role user/,
     ],
   ])('%s is refused', (_, more, said) => {
     const { error } = scoreModel.safeParse(form(more));
@@ -125,7 +125,9 @@ describe('templates', () => {
       'sample.output_text',
       'item.of.it.length.x',
     ])
-      expect(() => filledIn(`{{${named}}}`, { of: { it: [] } })).toThrow(`it has no ${named}`);
+      expect(() => filledIn(`{{${named}}}`, { of: { it: [] } })).toThrow(
+        `there is no value for {{${named}}}`,
+      );
     const all = '{{item.prompt}} {{item.tier}} {{item.messages.0.role}} {{sample.output_text}}';
     expect(
       askedOf(grading({ input: [{ role: 'user', content: all }] }), row, 'x')[0]!.content,

@@ -418,9 +418,13 @@ describe('a document', () => {
     [
       'a parameter of the name of an observation',
       (copy) => (copy.environment[0].name = 'defense'),
-      'named twice',
+      'is used twice',
     ],
-    ['two components of one name', (copy) => (copy.components[1].name = 'capture'), 'named twice'],
+    [
+      'two components of one name',
+      (copy) => (copy.components[1].name = 'capture'),
+      'is used twice',
+    ],
     [
       'a term of something unknown',
       (copy) => (copy.components[0].terms[0].of = ['speed']),
