@@ -247,23 +247,23 @@ const rows: Row[] = [
   ['serve.md', /A key has at least (\d+) characters/, constant('src/server/keys.ts', 'SHORTEST')],
   [
     'jobs.md',
-    /A file has at most (\d+) MiB/,
+    /A file can be at most (\d+) MiB/,
     constant('src/server/fine-tuning/file-routes.ts', 'LARGEST') / MIB,
   ],
   [
     'jobs.md',
-    /a key's files together (\d+) GiB/,
+    /all files of a key together at most (\d+) GiB/,
     constant('src/jobs/uploads.ts', 'MOST_BYTES') / KIB / MIB,
   ],
   [
     'python-task.md',
-    /the first (\d+) kB of each process/,
+    /up to (\d+) kB for each Python process/,
     constant('src/tasks/python-process.ts', 'SHOWN_BYTES') / KIB,
   ],
   ['python-task.md', /at most 3600, default (\d+)/, VERIFY_SECONDS],
   [
     'python-task.md',
-    /may take (\d+) seconds \(loading (\d+)\)/,
+    /is (\d+) seconds for each call, and (\d+) seconds for loading/,
     ...constants('src/tasks/task-thread.ts', 'CALL_SECONDS', 'START_SECONDS'),
   ],
   [
