@@ -290,7 +290,7 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
         domain: 'urns',
         problem: binaryProblem({ question: 'Q?', options: ['a', 'b'], correctOption: 0 }),
       },
-      'not ask',
+      'not one that the configuration asks',
     ],
     count: [{ ...state.complete!, readouts: 9 }, 'record counts are wrong'],
     place: [{ ...beliefs, replaces: null }, 'names the wrong record'],
