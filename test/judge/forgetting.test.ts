@@ -255,8 +255,8 @@ describe('the measure', () => {
       const { result, notices } = await measure({ kept: none });
       expect(result).toEqual(measured);
       expect(notices).toEqual([
-        expect.stringContaining('is not kept'),
-        expect.stringContaining('is not kept'),
+        expect.stringContaining('cannot be saved'),
+        expect.stringContaining('cannot be saved'),
       ]);
     }, 60_000);
   });
@@ -593,7 +593,7 @@ describe('a run', () => {
             [...reader.records(of)].filter(({ payload }) => payload.kind !== kind),
         }) as unknown as LogReader;
       await expect(readForgettingClaim(silent('forgetting'), start, submitted)).rejects.toThrow(
-        /holds 0 measurements.*say one/,
+        /holds 0 measurements.*ask for one/,
       );
       const untold = { settings: { evaluation: { forgetting: 0 } } };
       await expect(readForgettingClaim(reader, untold, submitted)).rejects.toThrow(
