@@ -104,6 +104,8 @@ if (last.inputs !== inputs || !untouched) {
     )
       rmSync(path.join(root, file));
   await writeProgram(root, bundled);
-  chmodSync(path.join(dist, 'program', 'main.js'), 0o755);
+  // npx keeps links to the second, which was the command before there was a bundle
+  for (const file of ['program/main.js', 'src/cli/main.js'])
+    chmodSync(path.join(dist, file), 0o755);
   writeFileSync(record, JSON.stringify({ inputs, outputs: state() }));
 }

@@ -241,7 +241,7 @@ test('runs show where the key is not at hand says that, and not that anything wa
     NO_COLOR: '1',
   });
   expect(code).toBe(0);
-  expect(stdout).toMatch(/^ended: .*; log not checked\nnot checked since .*key/m);
+  expect(stdout).toMatch(/^ended: .*; log not checked\nnot checked: .*key/m);
 });
 
 describe('what a user names', () => {
@@ -303,7 +303,7 @@ describe('what a user names', () => {
       expect(found(target)).toBe(nested('abl/full-42'));
     expect(found('able')).toBe(nested('able'));
     expect(() => found('abl/')).toThrow(
-      expect.objectContaining({ message: expect.stringContaining('the beginning of 2 runs') }),
+      expect.objectContaining({ message: expect.stringContaining('matches 2 runs') }),
     );
     for (const none of [
       'full-42',
@@ -345,7 +345,7 @@ describe('what a user names', () => {
     expect(findAdapter(at('one'))).toEqual({ file: at('one/mine.gguf'), run: null });
     writeFileSync(at('one/other.gguf'), '');
     expect(() => findAdapter(at('one'))).toThrow(
-      expect.objectContaining({ message: expect.stringContaining('holds 2 files in GGUF') }),
+      expect.objectContaining({ message: expect.stringContaining('contains 2 GGUF files') }),
     );
   });
 
