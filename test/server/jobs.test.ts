@@ -400,7 +400,7 @@ test('kinds with their forms, and estimates with the equivalent command', async 
   const [run] = body.data;
   expect(run.schema.properties.sampling.properties.temperature).toMatchObject({
     type: 'number',
-    description: 'of the rollouts',
+    description: 'sampling temperature of rollouts',
   });
   // that is served
   expect(run.schema.properties.model.properties.name).toMatchObject({ default: 'base' });
@@ -729,7 +729,7 @@ test('the endpoints of isopro begin jobs, and say which there are', async () => 
     const answer = await post(target, body);
     expect(codeOf(answer)).toEqual([404, 'kind_not_found']);
     expect(answer.body.error.message).toMatch(
-      /there are run, train, eval, judge, ablate, truth, truth-train, truth-analyze$/,
+      /use one of run, train, eval, judge, ablate, truth, truth-train, truth-analyze$/,
     );
   }
   for (const [target, body] of [
