@@ -368,7 +368,7 @@ describe('what is wrong with a file is said with the row', () => {
       'a talk that ends with its answer',
       withRow(3, { messages: [{ role: 'assistant', content: 'x' }], answer: 'x' }),
       'jsonl',
-      /not the user's/,
+      /last message must have the role user/,
     ],
     [
       'a contradiction',
