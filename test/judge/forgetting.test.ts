@@ -597,7 +597,7 @@ describe('a run', () => {
       );
       const untold = { settings: { evaluation: { forgetting: 0 } } };
       await expect(readForgettingClaim(reader, untold, submitted)).rejects.toThrow(
-        /holds 1 measurements.*say none/,
+        /holds 1 measurements.*ask for none/,
       );
       expect(await readForgettingClaim(silent('forgetting'), untold, submitted)).toBeNull();
       expect((await readClaims(reader, start, result.adapter.sha256)).constrained).not.toBeNull();
