@@ -485,7 +485,10 @@ describe('settings', () => {
     [{ model: 'tiny' }, 'model: '],
     [{ sampling: null }, 'sampling: '],
     [{ sampling: { temperature: Number.NaN } }, 'sampling.temperature: '],
-    [{ algorithm: { id: 'rft', klCoefficient: 0.1 } }, 'algorithm.klCoefficient: a setting of grpo'],
+    [
+      { algorithm: { id: 'rft', klCoefficient: 0.1 } },
+      'algorithm.klCoefficient: a setting of grpo',
+    ],
     [{ sampling: { rollouts: 2 } }, 'sampling.rollouts: 2 are fewer than'],
     [
       { layers: { choice: 'all', topLayers: 2 } },

@@ -157,7 +157,9 @@ describe("a caller's policy", () => {
     expect(reports).toEqual(codes);
     expect(
       notices.filter((text) =>
-        /gave no valid answer to R\d in iteration \d: the policy failing threw: the network is down/.test(text),
+        /gave no valid answer to R\d in iteration \d: the policy failing threw: the network is down/.test(
+          text,
+        ),
       ),
     ).toHaveLength(1);
     expect([...logged('failing', 'decision'), ...logged('failing', 'effect')]).toEqual([]);
