@@ -147,8 +147,6 @@ export async function trainAdapter(
   model: Model,
   options: TrainAdapterOptions,
 ): Promise<TrainedAdapter> {
-  if (typeof (model as Partial<Model> | null | undefined)?.limits !== 'object')
-    throw new IsoproError('INVALID_ARGUMENT', 'model: must be a model of loadModel');
   const valid = checked(optionsSchema, withoutAliases(train.flags, options), 'options');
   const { out, force, resume, validation, examples, signal, onStep, saveEvery } = valid;
   const settings = {
@@ -165,6 +163,8 @@ export async function trainAdapter(
     });
   const files = new TrainFiles(out, saveEvery !== undefined || resume, OPTIONS);
   files.check({ resume, force });
+  if (typeof (model as Partial<Model> | null | undefined)?.limits !== 'object')
+    throw new IsoproError('INVALID_ARGUMENT', 'model: must be a model of loadModel');
   const hash = files.areKept
     ? createHash('sha256').update(JSON.stringify(examples)).digest('hex')
     : null;
