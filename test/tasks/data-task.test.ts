@@ -402,7 +402,11 @@ describe('what is wrong with a file is said with the row', () => {
         '"question";"answer"',
       ),
       'csv',
-      /there is no column "prompt"; the columns, separated by ";", are "question", "answer"\. Rename the column of questions to "prompt"/,
+      new RegExp(
+        'header \\(line 1\\): there is no column "prompt"; the columns, separated by ";", ' +
+          'are "question", "answer"\\. ' +
+          'Rename the column of questions to "prompt"',
+      ),
     ],
     [
       'a text by semicolons that is cut in two',

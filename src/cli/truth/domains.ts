@@ -15,8 +15,8 @@ import type { Problem } from '../../truth-seeking/problem.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';
 import { defineCommand } from '../command.js';
 import { print, printJson, UsageError } from '../output.js';
-import { readCount, readSeed } from '../option.js';
-import { noNumber, number, requireDomain, split, text } from './flags.js';
+import { number, readCount, readSeed, text } from '../option.js';
+import { requireDomain, split } from './flags.js';
 
 /** Every domain that comes with the package. */
 const listed = () =>
@@ -47,15 +47,18 @@ export const truthDomainsCommand = defineCommand({
       .option('out', text('--import: file to write, NAME.json, for `truth run --domain`'))
       .option('licence', text('--import: licence terms of the rows'))
       .option('cutoff', text("forecasting: when the model's training data ends"))
-      .option('venue', text('peer-reviews: prefix of the venue name', 'ICLR'))
+      .option('venue', {
+        ...text('peer-reviews: prefix of the venue name'),
+        defaultDescription: 'ICLR',
+      })
       .option('hide', {
         choices: PEER_REVIEW_PARTS,
         array: true,
         describe: 'peer-reviews: parts to hide',
       })
-      .option('share', noNumber('discussions: share to keep', '0.2'))
+      .option('share', { ...number('discussions: share to keep'), defaultDescription: '0.2' })
       .option('language', text('conversations: keep only this language'))
-      .option('longest', noNumber('--import: maximum number of characters of a question'))
+      .option('longest', number('--import: maximum number of characters of a question'))
       .option('problems', number('number of problems to show', 2))
       .option('split', split('split to draw from'))
       .option('seed', { type: 'string', default: '42', describe: '64-bit seed of the problems' })

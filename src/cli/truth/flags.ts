@@ -4,19 +4,7 @@ import { label } from '../../text/hostile-text.js';
 import { DOMAINS } from '../../truth-seeking/domains/index.js';
 import { isOwnDomain } from '../../truth-seeking/domains/user-domain.js';
 import { UsageError } from '../output.js';
-import { readCount } from '../option.js';
-
-/** @param defaultDescription what holds without the flag */
-export const text = (describe: string, defaultDescription?: string) =>
-  ({ type: 'string', requiresArg: true, describe, defaultDescription }) as const;
-
-/** @param value the default */
-export const number = (describe: string, value: number) =>
-  ({ type: 'number', default: value, describe }) as const;
-
-/** A number without a default. */
-export const noNumber = (describe: string, defaultDescription?: string) =>
-  ({ type: 'number', requiresArg: true, describe, defaultDescription }) as const;
+import { number, readCount } from '../option.js';
 
 /** `readCount` for an optional flag. */
 export const readGivenCount = (name: string, value: number | undefined, least: number) =>

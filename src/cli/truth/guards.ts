@@ -8,8 +8,8 @@ import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
 import { progressScreen } from '../operation-command.js';
 import { registryOf, registryOption } from '../registry-flags.js';
-import { readCount } from '../option.js';
-import { number, text, threads } from './flags.js';
+import { number, readCount, text } from '../option.js';
+import { threads } from './flags.js';
 
 const GENERATED = DOMAINS.filter(({ source }) => source === 'generated').map(({ id }) => id);
 
@@ -38,8 +38,11 @@ export const truthGuardsCommand = defineCommand({
         describe: 'reasoning mode',
       })
       .option('max-tokens', number('max tokens of a reply', 128))
-      .option('model', text('base model', 'by the name on record'))
-      .option('out', text('folder of both runs and of evidence.json', 'runs/guards-N'))
+      .option('model', { ...text('base model'), defaultDescription: 'by the name on record' })
+      .option('out', {
+        ...text('folder of both runs and of evidence.json'),
+        defaultDescription: 'runs/guards-N',
+      })
       .option('threads', threads)
       .option('signer', {
         choices: ['witness', 'single-process'] as const,

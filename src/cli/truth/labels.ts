@@ -20,8 +20,8 @@ import { defineCommand } from '../command.js';
 import { interrupted, interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
 import { registryOf, registryOption } from '../registry-flags.js';
-import { modelOption, readCount, readSeed } from '../option.js';
-import { noNumber, number, readGivenCount, requireDomain, split, text, threads } from './flags.js';
+import { modelOption, number, readCount, readSeed, text } from '../option.js';
+import { readGivenCount, requireDomain, split, threads } from './flags.js';
 
 function shareText(share: (RightShare & Partial<Interval>) | null): string {
   if (share === null) return 'no known answers';
@@ -100,7 +100,7 @@ export const truthLabelsCommand = defineCommand({
         describe: '64-bit seed of problems and search',
       })
       .option('threads', threads)
-      .option('context-tokens', noNumber('tokens of KV cache'))
+      .option('context-tokens', number('tokens of KV cache'))
       .option('registry', registryOption)
       .example(
         '$0 truth labels --domain negation-pairs --problems 16',

@@ -1,6 +1,7 @@
 /**
  * `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there.
  */
+import { number, text } from '../option.js';
 import { modelOfRecord } from '../../engine/model-files.js';
 import { given } from '../../given.js';
 import {
@@ -29,7 +30,7 @@ import { interrupted, interruption, print, printJson } from '../output.js';
 import { progressScreen } from '../operation-command.js';
 import { truthText } from './screen.js';
 import type { Argv } from 'yargs';
-import { noNumber, readGivenCount, requireAdapter, runPositional, text } from './flags.js';
+import { readGivenCount, requireAdapter, runPositional } from './flags.js';
 
 const RECOMPUTE_OPTION = {
   choices: RECOMPUTED,
@@ -51,7 +52,7 @@ const flags = (yargs: Argv<{ json: boolean }>) =>
     .option('adapter', text('LoRA adapter in GGUF for the measuring model'))
     .option('predictor', text('second model, which predicts and forecasts'))
     .option('judge', text('judge model, which states beliefs, rates and grades'))
-    .option('threads', noNumber("CPU threads; default: the run's"))
+    .option('threads', number("CPU threads; default: the run's"))
     .option('each', { type: 'boolean', default: false, describe: EACH_HELP });
 
 async function again(
@@ -115,7 +116,7 @@ export const truthBeliefsCommand = defineCommand({
         choices: BELIEF_KINDS,
         describe: "source of the beliefs; default: the run's",
       })
-      .option('measurements', noNumber('how many times to ask for a stated belief'))
+      .option('measurements', number('how many times to ask for a stated belief'))
       .epilogue(
         'Existing beliefs are not read again, so the same command continues after an interruption.',
       )

@@ -12,8 +12,7 @@ import type { Urns } from '../../truth-seeking/domains/urns.js';
 import { defineCommand } from '../command.js';
 import { interruption, print, printJson, UsageError } from '../output.js';
 import { Progress } from '../progress.js';
-import { readCount, readSeed } from '../option.js';
-import { number } from './flags.js';
+import { number, readCount, readSeed } from '../option.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
 

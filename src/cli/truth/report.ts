@@ -12,8 +12,8 @@ import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { defineCommand } from '../command.js';
 import { interruption, print, printJson } from '../output.js';
 import { Progress } from '../progress.js';
-import { readCount } from '../option.js';
-import { requireAdapter, runPositional, text } from './flags.js';
+import { readCount, text } from '../option.js';
+import { requireAdapter, runPositional } from './flags.js';
 
 interface Measuring {
   readonly tokens: number;
