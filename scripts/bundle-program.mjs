@@ -1,6 +1,6 @@
 // Writes the command line of dist/src to dist/program: a start of some hundred files takes two
-// thirds of the processor time of one of five hundred. The library stays as it is, and so do the threads that
-// import a user's modules, which may import the library.
+// thirds of the processor time of one of five hundred. The library stays as it is, and so do the
+// threads that import a user's modules, which may import the library.
 import { existsSync, readdirSync, readFileSync, rmSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
