@@ -62,7 +62,7 @@ export function armOf(state: RegistryState, named: AliasState, key?: string): Ar
 }
 
 /** Returns the state of a name that refers to an adapter. @throws IsoproError REGISTRY_REFUSED */
-function requireNamed(
+export function requireNamed(
   state: RegistryState,
   name: AliasName,
 ): AliasState & { readonly current: string } {

@@ -3,9 +3,8 @@
  * of it posted batch by batch.
  */
 import { hash } from 'node:crypto';
-import { IsoproError } from '../../errors.js';
-import { observe, type Observation } from '../../registry/canary.js';
-import { aliasText, CHAMPION, type Slot } from '../../registry/names.js';
+import { observe, requireNamed, type Observation } from '../../registry/canary.js';
+import { CHAMPION, type Slot } from '../../registry/names.js';
 import type { Registry } from '../../registry/registry.js';
 import { measureVersions, problemsUsed, type MeasureOptions } from './measure-versions.js';
 
@@ -27,12 +26,7 @@ export async function measureCanary(
 ): Promise<CanaryMeasurement> {
   const reading = await registry.read();
   const { state, heads, records } = reading;
-  const current = state.alias(slot, alias)?.current ?? null;
-  if (current === null)
-    throw new IsoproError(
-      'REGISTRY_REFUSED',
-      `${aliasText(slot, alias)} names no adapter, so there is nothing to watch`,
-    );
+  const { current } = requireNamed(state, { slot, alias });
   const before = state.rollbackTarget(slot, alias);
   const versions = {
     scenario: slot.scenario,
