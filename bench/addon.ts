@@ -1,12 +1,5 @@
-/**
- * The addon that only benchmarks load: native/bench. `npm run build:native` makes it; `npm install`
- * does not.
- */
-import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import path from 'node:path';
-import { loadAddon, packageRoot } from '../src/engine/addon.js';
-import { IsoproError } from '../src/errors.js';
+/** What only benchmarks call of the addon: native/bindings/bench.cpp. */
+import { loadAddon } from '../src/engine/addon.js';
 
 export interface BenchAddon {
   /** A handle of the model, freed when it is collected. gpuLayers -1: all. */
@@ -41,21 +34,7 @@ export interface BenchAddon {
 }
 
 /**
- * The addon of the package in `root`, and with it the engine's own, which registers llama.cpp's
- * back ends.
- * @throws IsoproError NATIVE_ADDON_MISSING where it is not built, and what loadAddon throws
+ * Returns the functions of the engine's addon that only benchmarks call.
+ * @throws IsoproError as loadAddon
  */
-export function loadBenchAddon(root = packageRoot()): BenchAddon {
-  const file = path.join(root, 'build', 'Release', 'isopro_bench.node');
-  if (!existsSync(file)) {
-    throw new IsoproError(
-      'NATIVE_ADDON_MISSING',
-      `there is no addon of the benchmarks at ${file}`,
-      {
-        remedy: `Run \`npm run build:native\` in ${root}; it needs a C++ compiler, CMake and git.`,
-      },
-    );
-  }
-  loadAddon();
-  return createRequire(import.meta.url)(file) as BenchAddon;
-}
+export const loadBenchAddon = (): BenchAddon => loadAddon().addon as unknown as BenchAddon;

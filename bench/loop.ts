@@ -4,6 +4,7 @@
  * reply could pass a verifier: every rollout is trained on, which costs what an accepted one costs.
  */
 import { readFileSync } from 'node:fs';
+import type { Matmul } from '../src/engine/addon.js';
 import { loadModel } from '../src/engine/model.js';
 import { Random } from '../src/random.js';
 import { Learner } from '../src/training/learner.js';
@@ -23,6 +24,8 @@ export interface LoopBenchOptions {
   readonly seed: bigint;
   /** 0: the physical cores. */
   readonly threads: number;
+  /** LoadModelOptions.matmul */
+  readonly matmul: Matmul;
   readonly onIteration?: (iteration: LoopBenchIteration) => void;
   readonly onStage?: (stage: LoopBenchStage) => void;
 }
@@ -106,14 +109,16 @@ export async function benchLoop(options: LoopBenchOptions): Promise<LoopBenchRes
     batchSize,
     seed,
     threads,
+    matmul,
   } = options;
   const settings = resolveSettings({
     seed: String(seed),
-    model: { name: modelPath, threads },
+    model: { name: modelPath, threads, matmul },
     layers: { choice: 'last', topLayers },
   });
   await using model = await loadModel(modelPath, {
     fixedThreads: true,
+    matmul,
     ...(threads === 0 ? {} : { threads }),
     contextTokens: (rollouts / samples) * promptTokens + rollouts * tokens + 1024,
   });

@@ -5,6 +5,7 @@
  * `tokens` tokens. All three: same threads, same f16 KV cache, flash attention; ours and
  * node-llama-cpp sample at temperature 0.8, the bare loop takes the argmax.
  */
+import type { Matmul } from '../src/engine/addon.js';
 import { loadModel } from '../src/engine/model.js';
 import { requirePackage } from '../src/optional-package.js';
 import { Random } from '../src/random.js';
@@ -19,6 +20,8 @@ export interface RolloutBenchOptions {
   readonly promptTokens: number;
   readonly rounds: number;
   readonly seed: bigint;
+  /** Our kernels (LoadModelOptions.matmul); the others use ggml's. */
+  readonly matmul: Matmul;
   /** Default: the physical cores. */
   readonly threads?: number;
   readonly onRound?: (round: number, of: keyof RolloutBenchResult, tokensPerSecond: number) => void;
@@ -42,6 +45,7 @@ export async function benchRollout(options: RolloutBenchOptions): Promise<Rollou
   const model = await loadModel(options.modelPath, {
     fixedThreads: true,
     contextTokens,
+    matmul: options.matmul,
     ...(options.threads === undefined ? {} : { threads: options.threads }),
   });
   const random = new Random(seed);

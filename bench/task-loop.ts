@@ -4,7 +4,7 @@
  * costs is its own: replies are judged once all have been sampled. Without a log, a gate and a
  * monitor. Where no reply passes, all of them are trained on, which costs what accepted ones cost.
  */
-import type { StageTime } from '../src/engine/addon.js';
+import type { KERNELS, OperationTime, StageTime } from '../src/engine/addon.js';
 import type { Rollout } from '../src/engine/generation.js';
 import { loadModel, type Model } from '../src/engine/model.js';
 import { chunks } from '../src/algorithms/steps.js';
@@ -24,6 +24,8 @@ export interface TaskLoopOptions {
   readonly modelPath: string;
   readonly task: string;
   readonly settings: RunSettings;
+  /** Measure each operation of llama.cpp's graphs too, which makes sampling slower. */
+  readonly profile: boolean;
 }
 
 /**
@@ -65,6 +67,10 @@ export interface TaskLoopResult {
   readonly memory: Readonly<
     Record<'loaded' | 'sampled' | 'trained' | 'evaluated', Resident | null>
   >;
+  /** Whose kernels multiplied with the weights. */
+  readonly matmul: (typeof KERNELS)[number];
+  /** The dearest first; empty without `profile`. */
+  readonly operations: readonly OperationTime[];
   readonly peakRssBytes: number;
 }
 
@@ -184,11 +190,13 @@ export async function benchTaskLoop({
   modelPath,
   task: specifier,
   settings: asked,
+  profile,
 }: TaskLoopOptions): Promise<TaskLoopResult> {
   const costs = new Costs();
   await using model = await costs.of('load', () =>
     loadModel(modelPath, {
       fixedThreads: true,
+      matmul: asked.model.matmul,
       ...(asked.model.threads === 0 ? {} : { threads: asked.model.threads }),
       ...(asked.model.contextTokens === undefined
         ? {}
@@ -199,6 +207,7 @@ export async function benchTaskLoop({
     ...asked,
     model: { ...asked.model, threads: model.info.threads },
   };
+  if (profile) await model.measureOperations();
   const task = await openTask(specifier);
   const memory = {
     loaded: resident(),
@@ -208,6 +217,7 @@ export async function benchTaskLoop({
   };
   const tokens = { prompts: 0, sampled: 0, trained: 0 };
   let [replies, passed] = [0, 0];
+  let operations: readonly OperationTime[] = [];
   let learner: Learner | null = null;
   const setting = { model, task, settings, costs };
   const { seed, iterations } = settings;
@@ -294,6 +304,7 @@ export async function benchTaskLoop({
       });
       memory.evaluated = resident();
     }
+    operations = await model.operationTimes();
   } finally {
     await learner?.dispose();
     await task.dispose();
@@ -304,6 +315,8 @@ export async function benchTaskLoop({
     passed,
     tokens,
     memory,
+    matmul: model.info.matmul,
+    operations,
     peakRssBytes: process.resourceUsage().maxRSS * 1024,
   };
 }

@@ -2,6 +2,7 @@
 #include <napi.h>
 
 #include "bindings/adapter_file.h"
+#include "bindings/bench.h"
 #include "bindings/environment.h"
 #include "bindings/inspection.h"
 #include "bindings/model.h"
@@ -19,6 +20,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportAdapterFile(env, exports);
   isopro::bindings::exportModelFile(env, exports);
   isopro::bindings::exportTrainer(env, exports);
+  isopro::bindings::exportBench(env, exports);
   return exports;
 }
 

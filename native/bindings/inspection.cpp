@@ -49,8 +49,15 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                entry.Set("tensors", number(env, count.tensors));
                entry.Set("parameters", number(env, count.parameters));
                entry.Set("bytes", number(env, count.bytes));
+               entry.Set("kernels", !count.multiplier         ? env.Null()
+                                    : count.multiplier->isOwn ? Napi::String::New(env, "own")
+                                                              : Napi::String::New(env, "ggml"));
+               entry.Set("why", count.multiplier ? Napi::String::New(env, count.multiplier->why)
+                                                 : env.Null());
                return entry;
              }));
+  object.Set("kvType",
+             inspection.kvType.empty() ? env.Null() : Napi::String::New(env, inspection.kvType));
   // Pairs: a file may call a value __proto__.
   object.Set("metadata", listFrom(env, inspection.metadata, [env](const auto& pair) {
                Napi::Array entry = Napi::Array::New(env, 2);

@@ -1,5 +1,6 @@
 #include "bindings/model.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,6 +46,8 @@ class NativeModel : public Wrapped<NativeModel> {
                            asynchronous<&NativeModel::loadAdapter>("loadAdapter"),
                            asynchronous<&NativeModel::setAdapter>("setAdapter"),
                            asynchronous<&NativeModel::releaseContext>("releaseContext"),
+                           asynchronous<&NativeModel::measureOperations>("measureOperations"),
+                           asynchronous<&NativeModel::operationTimes>("operationTimes"),
                            asynchronous<&NativeModel::dispose>("dispose"),
                        });
   }
@@ -356,6 +359,37 @@ class NativeModel : public Wrapped<NativeModel> {
     return start(info, never(), [](Call&, ModelSession& session, const auto&) {
       session.readyContext().release();
       return undefined();
+    });
+  }
+
+  // measureOperations(): Promise<void>; operationTimes() counts from here.
+  Napi::Value measureOperations(const Napi::CallbackInfo& info) {
+    return start(info, never(), [](Call&, ModelSession& session, const auto&) {
+      session.readyContext().measureOperations();
+      return undefined();
+    });
+  }
+
+  // operationTimes(): Promise<{operation, computer, nodes, seconds, processorSeconds}[]>; empty
+  // where nothing was measured.
+  Napi::Value operationTimes(const Napi::CallbackInfo& info) {
+    return start(info, never(), [](Call&, ModelSession& session, const auto&) -> MakeValue {
+      const OperationTimes* times = session.readyContext().operationTimes();
+      return [costs = times == nullptr ? std::map<OperationKey, OperationCost>{}
+                                       : times->costs()](Napi::Env env) -> Napi::Value {
+        Napi::Array list = Napi::Array::New(env, costs.size());
+        std::uint32_t next = 0;
+        for (const auto& [key, cost] : costs) {
+          Napi::Object entry = Napi::Object::New(env);
+          entry.Set("operation", key.first);
+          entry.Set("computer", key.second);
+          entry.Set("nodes", static_cast<double>(cost.nodes));
+          entry.Set("seconds", cost.seconds);
+          entry.Set("processorSeconds", cost.processorSeconds);
+          list.Set(next++, entry);
+        }
+        return list;
+      };
     });
   }
 

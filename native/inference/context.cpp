@@ -248,8 +248,16 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
       context.misjudged_ = context.restsOnOwn_;
     }
   }
-  if (!context.observer_.wants) return !ask;
-  if (ask) return context.observer_.wants(node);
+  const NodeObserver& observer = context.observer_;
+  if (ask) {
+    const bool measured = context.operationTimes_ && OperationTimes::counts(node);
+    if (measured) context.operationTimes_->begin(node);
+    return measured || (observer.wants && observer.wants(node));
+  }
+  if (context.operationTimes_) {
+    context.operationTimes_->end();
+    if (!observer.wants || !observer.wants(node)) return true;
+  }
   context.observer_.receive(node);
   return !context.observer_.last;
 }

@@ -15,6 +15,7 @@
 #include "inference/compute_threads.h"
 #include "inference/llama_call.h"
 #include "inference/model.h"
+#include "inference/operation_times.h"
 #include "inference/own_attention.h"
 #include "inference/own_products.h"
 #include "inference/thread_governor.h"
@@ -181,6 +182,13 @@ class Context {
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
   void stopObserving() { observer_ = {}; }
 
+  // Measures the following decodes, which then take longer.
+  void measureOperations() { operationTimes_.emplace(); }
+  // What was measured since then; null where nothing is measured.
+  const OperationTimes* operationTimes() const {
+    return operationTimes_ ? &*operationTimes_ : nullptr;
+  }
+
  private:
   struct ContextDeleter {
     void operator()(llama_context* context) const {
@@ -206,6 +214,7 @@ class Context {
   std::shared_ptr<Adapter> adapter_;
   float adapterScale_ = 1.0f;
   NodeObserver observer_;
+  std::optional<OperationTimes> operationTimes_;
   const std::unique_ptr<OwnProducts> ownProducts_;    // where the model has them
   const std::unique_ptr<OwnAttention> ownAttention_;  // with them
   // The part of llama.cpp's mapping of the model file that it keeps; known once a graph has shown

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "inference/llama_reading.h"
+#include "inference/own_attention.h"
 #include "inference/validate_model.h"
 
 namespace isopro {
@@ -65,6 +66,8 @@ Inspection inspect(const std::string& path) {
     ++count.tensors;
     count.parameters += elements;
     count.bytes += tensor.bytes;
+    if (tensor.dimensions[1] > 1 && !count.multiplier && result.kind != "adapter")
+      count.multiplier = OwnProducts::multiplierOf(file, tensor.type);
     result.parameters += elements;
     result.tensors.push_back({std::string(tensor.name),
                               type,
@@ -77,7 +80,10 @@ Inspection inspect(const std::string& path) {
 
   if (result.kind != "adapter") {
     try {
-      validateModel(file);
+      const ModelInventory inventory = validateModel(file);
+      const bool isOwn = OwnProducts::reasonAgainst(file, false) == nullptr &&
+                         OwnAttention::reads(inventory.hyper);
+      result.kvType = isOwn ? "f16" : textOr(file, "isopro.kv_cache_type", "f16");
       result.warnings = readWithoutWeights(path);
     } catch (const Error& error) {
       result.problem = Problem{error.code(), error.what()};

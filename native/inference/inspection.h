@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "inference/own_products.h"
 #include "support/error.h"
 #include "support/gguf.h"
 
@@ -19,6 +20,8 @@ struct TensorTypeCount {
   std::uint64_t tensors = 0;
   std::uint64_t parameters = 0;
   std::uint64_t bytes = 0;
+  // Who multiplies with these matrices where `matmul` is auto; none where all are vectors.
+  std::optional<Multiplier> multiplier;
 };
 
 struct TensorSummary {
@@ -41,6 +44,8 @@ struct Inspection {
   std::string modelName;
   std::uint64_t parameters = 0;
   std::uint64_t vocabularySize = 0;
+  // Type of the cached keys and values where `matmul` is auto and no other is asked for.
+  std::string kvType;
   std::vector<TensorTypeCount> types;  // most bytes first
   std::vector<std::pair<std::string, std::string>>
       metadata;  // scalars as text; arrays as "array of TYPE, N"; in file order

@@ -8,6 +8,7 @@
 
 #include "inference/llama_call.h"
 #include "inference/llama_reading.h"
+#include "inference/own_attention.h"
 #include "inference/own_products.h"
 #include "support/error.h"
 #include "support/thread_pool.h"
@@ -95,17 +96,20 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   model->usesGpu_ = usesGpu;
   model->hasOwnProducts_ = hasOwnProducts;
 
+  const Hyperparameters& hyper = model->inventory_.hyper;
+  // The file's choice is made for ggml's attention. Ours reads f16.
+  const bool ownAttention = hasOwnProducts && OwnAttention::reads(hyper);
   const std::string wanted =
       options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
   const ErrorCode fault =
       options.kvType.empty() ? ErrorCode::modelUnsupported : ErrorCode::invalidArgument;
   model->kvType_ = wanted.empty() ? GGML_TYPE_F16 : kvTypeOf(wanted, fault);
+  if (options.kvType.empty() && ownAttention) model->kvType_ = GGML_TYPE_F16;
   const auto block = static_cast<int>(ggml_blck_size(model->kvType_));
-  const Hyperparameters& hyper = model->inventory_.hyper;
   if (hyper.headWidth % block != 0) {
-    throw Error(fault, "a KV cache of type " + wanted + " needs heads of a multiple of " +
-                           std::to_string(block) + " values; these have " +
-                           std::to_string(hyper.headWidth));
+    throw Error(fault, std::string("a KV cache of type ") + ggml_type_name(model->kvType_) +
+                           " needs heads of a multiple of " + std::to_string(block) +
+                           " values; these have " + std::to_string(hyper.headWidth));
   }
   model->kvBytesPerToken_ = 2 * hyper.layers * hyper.keyWidth() / block *
                             static_cast<std::int64_t>(ggml_type_size(model->kvType_));

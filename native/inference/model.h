@@ -26,7 +26,8 @@ enum class Matmul { kGgml, kOwn, kAuto };  // kAuto: ours where they have someth
 struct ModelOptions {
   std::string path;
   int gpuLayers = 0;   // -1: all
-  std::string kvType;  // f32, f16, bf16 or q8_0; empty: the file's isopro.kv_cache_type, else f16
+  std::string kvType;  // f32, f16, bf16 or q8_0; empty: f16 where attention is ours
+                       // (own_attention.h), else the file's isopro.kv_cache_type, else f16
   Matmul matmul = Matmul::kGgml;
 };
 

@@ -45,6 +45,10 @@ bool isWidth(std::int64_t width) {
 
 }  // namespace
 
+bool OwnAttention::reads(const Hyperparameters& hyper) {
+  return kernels::attentionRows() != nullptr && isWidth(hyper.headWidth) && hyper.attentionCap == 0;
+}
+
 OwnAttention::OwnAttention(int threads) : OwnAttention(*kernels::attentionRows(), threads) {}
 
 OwnAttention::OwnAttention(const kernels::AttentionRows& kernel, int threads)

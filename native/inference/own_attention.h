@@ -12,11 +12,15 @@
 #include <ggml.h>
 
 #include "kernels/attention_rows.h"
+#include "model/hyper_parameters.h"
 
 namespace isopro {
 
 class OwnAttention {
  public:
+  // Whether the attention of such a model is ours, with keys and values in f16.
+  static bool reads(const Hyperparameters& hyper);
+
   // With the best kernel of this processor, which has one. At most `threads` compute.
   explicit OwnAttention(int threads);
   OwnAttention(const kernels::AttentionRows& kernel, int threads);

@@ -69,7 +69,7 @@ bool isNarrowing(const ggml_tensor* weights) {
 }
 
 bool hasBlocks(ggml_type type, std::int64_t rows) {
-  return formatOf(type).has_value() && rows % kernels::kMostLanes == 0;
+  return formatOf(type).has_value() && rows >= kernels::kMostLanes;
 }
 bool hasBlocks(const ggml_tensor* weights) { return hasBlocks(weights->type, weights->ne[1]); }
 
@@ -121,6 +121,13 @@ const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   return nullptr;
 }
 
+Multiplier OwnProducts::multiplierOf(const GgufFile& file, ggml_type type) {
+  if (const char* reason = reasonAgainst(file, false)) return {false, reason};
+  if (!formatOf(type))
+    return {false, std::string("isopro-native has no kernel for ") + ggml_type_name(type)};
+  return {true, kernels::blockProducts()->name};
+}
+
 bool OwnProducts::knowsAllFormats(const GgufFile& file) {
   const auto& tensors = file.tensors();
   return std::all_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
@@ -151,6 +158,7 @@ void OwnProducts::reserve(std::int64_t blocks) {
     scratch.rowBlocks.resize(sized(kRowsAtOnce));
     scratch.tile.resize(sized(kernels_.lanes * kernels::kProductBlock));
     scratch.tileScales.resize(sized(kernels_.lanes * kernels::kBlockScales));
+    scratch.lastLanes.resize(static_cast<std::size_t>(kRowsAtOnce * kernels_.lanes));
   }
   reservedBlocks_ = blocks;
 }
@@ -236,16 +244,27 @@ void OwnProducts::multiply(const ggml_tensor* weights, Range lanes, Scratch& scr
   const std::int8_t* q = scratch.rows.data();
   const kernels::QuantisedBlock* xBlocks = scratch.rowBlocks.data();
   const kernels::BlockProduct& kernel = kernels_.of(*formatOf(weights->type));
-  for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernels_.lanes) {
+  const auto multiplyTile = [&](std::int64_t lane, float* to, std::int64_t stride) {
     const char* tile =
         static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
     if (rows < kernels::kUnpackedRows) {
-      kernel.multiplyPacked(tile, weights->nb[1], blocks, q, xBlocks, rows, y + lane, height);
-      continue;
+      kernel.multiplyPacked(tile, weights->nb[1], blocks, q, xBlocks, rows, to, stride);
+      return;
     }
     kernel.unpack(tile, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
-    kernel.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, xBlocks, rows,
-                    y + lane, height);
+    kernel.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, xBlocks, rows, to,
+                    stride);
+  };
+  std::int64_t lane = lanes.begin;
+  for (; lane + kernels_.lanes <= lanes.end; lane += kernels_.lanes)
+    multiplyTile(lane, y + lane, height);
+  if (lane == lanes.end) return;
+  // Too few lanes for a tile: those before them, which may be another thread's, are computed again.
+  float* last = scratch.lastLanes.data();
+  multiplyTile(lanes.end - kernels_.lanes, last, kernels_.lanes);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::copy_n(last + (row + 1) * kernels_.lanes - (lanes.end - lane), lanes.end - lane,
+                y + row * height + lane);
   }
 }
 

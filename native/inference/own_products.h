@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <ggml.h>
@@ -27,10 +28,18 @@ namespace isopro {
 // Whether the node multiplies src[0] with the rows of src[1], be it by ggml's kernel or ours.
 bool isProduct(const ggml_tensor* node);
 
+// Who multiplies with matrices: kernels of ours, with their name, or ggml's, with the reason.
+struct Multiplier {
+  bool isOwn;
+  std::string why;
+};
+
 class OwnProducts {
  public:
   // Why nothing of this file is to be ours here; null where there is no reason.
   static const char* reasonAgainst(const GgufFile& file, bool usesGpu);
+  // Who multiplies with the file's matrices of a type where no GPU does.
+  static Multiplier multiplierOf(const GgufFile& file, ggml_type type);
   // Whether there are kernels for every quantised format of the file.
   static bool knowsAllFormats(const GgufFile& file);
 
@@ -51,6 +60,7 @@ class OwnProducts {
     std::vector<kernels::QuantisedBlock> rowBlocks;
     std::vector<std::uint8_t> tile;
     std::vector<float> tileScales;
+    std::vector<float> lastLanes;  // [rows, lanes] of the last tile, where it is not full
   };
 
   static void onCompute(ggml_tensor* node, int thread, int threads, void* self);

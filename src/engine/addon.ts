@@ -232,7 +232,16 @@ export interface NativeInspection {
     readonly tensors: number;
     readonly parameters: number;
     readonly bytes: number;
+    /** Whose kernels multiply with these matrices where `matmul` is auto; null: all are vectors. */
+    readonly kernels: (typeof KERNELS)[number] | null;
+    /** The instruction set of own kernels, or the reason for ggml's. */
+    readonly why: string | null;
   }[];
+  /**
+   * Type of the cached keys and values where `matmul` is auto and no `kvType` is given; null: the
+   * file does not load.
+   */
+  readonly kvType: string | null;
   /** Scalars as text, arrays as their type and length, in the file's order. */
   readonly metadata: readonly (readonly [key: string, value: string])[];
   readonly tensors: readonly TensorSummary[];
@@ -314,7 +323,21 @@ export interface NativeModel {
   loadAdapter(path: string): Promise<NativeAdapter>;
   setAdapter(adapter: NativeAdapter | null, scale: number): Promise<void>;
   releaseContext(): Promise<void>;
+  measureOperations(): Promise<void>;
+  operationTimes(): Promise<OperationTime[]>;
   dispose(): Promise<void>;
+}
+
+/** Cost of one operation of llama.cpp's graphs, as far as one kind of kernels computed it. */
+export interface OperationTime {
+  /** `product q4_K`, `attention`, `rms_norm` and so on. */
+  readonly operation: string;
+  /** `repacked`: ggml's kernels on weights that it repacked while it loaded them. */
+  readonly computer: 'own' | 'ggml' | 'repacked' | 'amx' | 'gpu';
+  readonly nodes: number;
+  /** By the clock. */
+  readonly seconds: number;
+  readonly processorSeconds: number;
 }
 
 /**

@@ -19,6 +19,7 @@ import {
   type NativeModelInfo,
   type NativeScores,
   type TokenChance,
+  type OperationTime,
 } from './addon.js';
 import { bounded } from './bounded-list.js';
 import { nativeBranches, type Branch } from './branches.js';
@@ -96,10 +97,11 @@ export const loadOptions = z.strictObject({
    */
   contextTokens: z.int().min(1).max(MOST_CELLS).optional(),
   /**
-   * Type of the cached keys and values. Default: the file's `isopro.kv_cache_type`, else f16. q8_0
-   * takes half the memory, and with heads of less than 64 values, for which ggml's f16 attention
-   * has no vector code, half the time (dev/log.md). f32 takes twice the memory and is slower;
-   * llama.cpp's flash attention rounds it to f16 all the same.
+   * Type of the cached keys and values. Default: f16 where attention is our own, otherwise the
+   * file's `isopro.kv_cache_type`, otherwise f16. With ggml's attention, q8_0 takes half the
+   * memory, and with heads of less than 64 values, for which its f16 has no vector code, half the
+   * time (dev/log.md). f32 takes twice the memory and is slower; llama.cpp's flash attention rounds
+   * it to f16 all the same.
    */
   kvType: z.enum(KV_TYPES).optional(),
   /**
@@ -639,6 +641,25 @@ export class Model {
    */
   releaseContext(): Promise<void> {
     return settled(this.#native.releaseContext());
+  }
+
+  /**
+   * From now on, measures each operation of llama.cpp's graphs by itself, which makes calls slower
+   * and does not change their results. A second call counts from zero again.
+   * @throws IsoproError OBJECT_DISPOSED
+   */
+  measureOperations(): Promise<void> {
+    return settled(this.#native.measureOperations());
+  }
+
+  /**
+   * Returns the measured costs by operation and kernels, the dearest first; an empty list if
+   * nothing was measured.
+   * @throws IsoproError OBJECT_DISPOSED
+   */
+  async operationTimes(): Promise<readonly OperationTime[]> {
+    const times = await settled(this.#native.operationTimes());
+    return times.sort((a, b) => b.processorSeconds - a.processorSeconds);
   }
 
   /** Cancels running calls and frees everything. Safe to call repeatedly. */

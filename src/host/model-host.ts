@@ -197,8 +197,9 @@ export class ModelHost {
   async #open(file: string, options: CheckedLoad, signal: AbortSignal): Promise<LoadedModel> {
     const { whenFull: full, maxSequences, prefixTokens, ...settings } = options;
     const inspection = await inspectModel(file);
-    const written = inspection.metadata['isopro.kv_cache_type'] as KvType | undefined;
-    const perValue = KV_BYTES[settings.kvType ?? written ?? 'f16'] ?? 1;
+    const written = inspection.metadata['isopro.kv_cache_type'];
+    const type = settings.kvType ?? (settings.matmul === 'ggml' ? written : inspection.kvType);
+    const perValue = KV_BYTES[(type ?? 'f16') as KvType] ?? 1;
     // Null for what is no model, which loadModel refuses with its reason.
     const one = await estimateMemory(file, inspection, 1);
     const perToken = Math.max(1, (one?.kvBytesPerToken ?? 1) * perValue);

@@ -57,7 +57,7 @@ const model = z.strictObject({
   threads: count(0, 1024)
     .default(0)
     .describe('threads; 0: the physical cores; fixed for the whole run'),
-  matmul: z.enum(MATMULS).default('ggml').describe(MATMUL_HELP),
+  matmul: z.enum(MATMULS).default('auto').describe(MATMUL_HELP),
   contextTokens: count(128, 2 ** 26)
     .optional()
     .describe('KV cache in tokens, shared by all running samples'),
@@ -325,9 +325,6 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
      */
     small: {
       model: {
-        // our own kernels take 12 s of processor where ggml's take 32, for 50 short replies of
-        // SmolLM2 in Q4_1 without AMX
-        matmul: 'auto',
         contextTokens: 8192,
         maxSequences: 8, // each sample has keys and values of its own, 18 MB for 768 tokens
       },

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { inspectModel } from '../../src/engine/inspect.js';
+import { loadModel, type LoadModelOptions } from '../../src/engine/model.js';
 import { ADAPTER_TARGETS, writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -34,8 +35,22 @@ describe('inspectModel', () => {
       2 * 256 * shape.vocabularySize + 2 * (2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 256);
     const vectors = 256 + 2 * (2 * 256 + 2 * 64);
     expect(inspection.types).toEqual([
-      { type: 'q4_K', tensors: 16, parameters: matrices, bytes: (matrices / 256) * 144 },
-      { type: 'f32', tensors: 9, parameters: vectors, bytes: vectors * 4 },
+      {
+        type: 'q4_K',
+        tensors: 16,
+        parameters: matrices,
+        bytes: (matrices / 256) * 144,
+        kernels: 'ggml',
+        why: expect.any(String),
+      },
+      {
+        type: 'f32',
+        tensors: 9,
+        parameters: vectors,
+        bytes: vectors * 4,
+        kernels: null,
+        why: null,
+      },
     ]);
     expect(inspection.parameters).toBe(matrices + vectors);
     expect(inspection.bytes).toBe(readFileSync(file('model.gguf')).length);
@@ -45,6 +60,28 @@ describe('inspectModel', () => {
       dimensions: [256, 128],
       bytes: 128 * 144,
     });
+  });
+
+  test('names the kernels of each format, as a loaded model does, and the reason', async () => {
+    writeSyntheticModel(file('kernels.gguf'), { architecture: 'qwen2', type: 'Q8_0' });
+    const { types, kvType } = await inspectModel(file('kernels.gguf'));
+    const { kernels, why } = types.find(({ type }) => type === 'q8_0')!;
+    await using model = await loadModel(file('kernels.gguf'), { threads: 1, matmul: 'auto' });
+    expect([kernels, kvType]).toEqual([model.info.matmul, model.info.kvType]);
+    expect(why).toMatch(kernels === 'own' ? /^avx/ : /neither AVX2 nor/);
+  });
+
+  test('the cache is f16 where attention is our own, and otherwise as the file says', async () => {
+    const { kvType, types } = await inspectModel('tiny');
+    const own = types.some(({ kernels }) => kernels === 'own');
+    expect(kvType).toBe(own ? 'f16' : 'q8_0');
+    const typeOf = async (options: LoadModelOptions): Promise<string> => {
+      await using model = await loadModel('tiny', { threads: 1, ...options });
+      return model.info.kvType;
+    };
+    expect(await typeOf({})).toBe('q8_0');
+    expect(await typeOf({ matmul: 'auto' })).toBe(kvType);
+    expect(await typeOf({ matmul: 'auto', kvType: 'q8_0' })).toBe('q8_0');
   });
 
   test('describes an adapter', async () => {

@@ -23,6 +23,7 @@ const inspection = (
   parameters: 1,
   vocabularySize: 10,
   types: [],
+  kvType: 'f16',
   tensors: [
     { name: 'blk.0.attn_q.weight', type: 'f32', dimensions: [8, 4], bytes: 128 },
     { name: 'blk.0.ffn_down.weight', type: 'f32', dimensions: [6, 8], bytes: 192 },

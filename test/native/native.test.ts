@@ -6,8 +6,9 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import { loadBenchAddon } from '../../bench/addon.js';
+import { inspectModel } from '../../src/engine/inspect.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
@@ -33,26 +34,7 @@ test(
 const place = mkdtempSync(path.join(tmpdir(), 'isopro-bench-'));
 afterAll(() => rmSync(place, { recursive: true, force: true }));
 
-test('where the addon of the benchmarks is not built, one says how to build it', () => {
-  expect(() => loadBenchAddon(place)).toThrow(
-    expect.objectContaining({
-      code: 'NATIVE_ADDON_MISSING',
-      message: expect.stringContaining('isopro_bench.node'),
-      remedy: expect.stringContaining('npm run build:native'),
-    }),
-  );
-});
-
-describe('the addon of the benchmarks', () => {
-  beforeAll(() => {
-    const { status, stdout, stderr } = spawnSync('npm', ['run', 'build:native'], {
-      encoding: 'utf8',
-      maxBuffer: 2 ** 26,
-      shell: process.platform === 'win32',
-    });
-    expect(status === 0 ? '' : `${stdout}\n${stderr}`).toBe('');
-  }, 1_800_000);
-
+describe('the benchmarks of a fresh installation', () => {
   test('bench serve measures the server, and says where there is no llama-server', async () => {
     const sizes = [
       '--clients',
@@ -141,10 +123,13 @@ describe('the addon of the benchmarks', () => {
       '--task',
       'scheduling',
       ...flags,
+      '--profile',
       '--json',
     ]);
     expect(code).toBe(0);
-    const { stages, replies, tokens } = JSON.parse(stdout) as {
+    const { stages, replies, tokens, matmul, operations } = JSON.parse(stdout) as {
+      matmul: string;
+      operations: { operation: string; computer: string; nodes: number; seconds: number }[];
       stages: { stage: string; seconds: number; share: number }[];
       replies: number;
       tokens: { sampled: number; trained: number };
@@ -168,7 +153,19 @@ describe('the addon of the benchmarks', () => {
     expect(replies).toBe(4);
     expect(tokens.sampled).toBeGreaterThan(4);
     expect(tokens.trained).toBeGreaterThan(0);
+    // with the kernels of a run, which `models inspect` names
+    const { types } = await inspectModel('tiny');
+    const { kernels } = types.find(({ type }) => type === 'q8_0')!;
+    expect(matmul).toBe(kernels);
+    const of = (operation: string) => operations.filter((each) => each.operation === operation);
+    expect(of('product q8_0').map(({ computer }) => computer)).toEqual([
+      kernels === 'own' ? 'own' : expect.stringMatching(/^(ggml|repacked|amx)$/),
+    ]);
+    for (const { nodes, seconds: spent } of [...of('product q8_0'), ...of('attention')])
+      expect([nodes > 0, spent > 0]).toEqual([true, true]);
+    expect(of('attention')).toHaveLength(1);
     expect((await runCli(['bench', 'loop', '--task', 'scheduling'])).code).toBe(2);
+    expect((await runCli(['bench', 'loop', '--profile'])).code).toBe(2);
   });
 
   test('the bare loop of bench rollout', async () => {

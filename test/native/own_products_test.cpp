@@ -254,8 +254,13 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
   };
   forProducts([](const BlockProducts& kernels, const Format& format) {
     const bool isWide = format.type == GGML_TYPE_Q6_K;
-    for (const auto& [blocks, height, rows] :
-         {Shape{1, 16, 4}, {18, 192, 5}, {2, 1536, 32}, {3, 48, 130}, {48, 64, 257}}) {
+    for (const auto& [blocks, height, rows] : {Shape{1, 16, 4},
+                                               {18, 192, 5},
+                                               {2, 1536, 32},
+                                               {3, 48, 130},
+                                               {48, 64, 257},
+                                               {2, 17, 33},
+                                               {3, 95, 7}}) {
       const std::int64_t width = (isWide ? (blocks + 7) / 8 * 8 : blocks) * kProductBlock;
       Graph graph(format.type, width, height, rows, static_cast<std::uint64_t>(rows));
       const std::vector<double> exact = graph.exact();
@@ -347,7 +352,7 @@ TEST(own_products_leave_what_they_have_no_kernel_for) {
   forProducts([](const BlockProducts& kernels, const Format& format) {
     OwnProducts own(kernels, 1);
     // Of 8 lanes or 16: which products are ours is the same with every instruction set.
-    Graph odd(format.type, 256, 17, 3, 1), half(format.type, 256, 24, 8, 2),
+    Graph odd(format.type, 256, 15, 3, 1), half(format.type, 256, 8, 8, 2),
         even(format.type, 256, 32, 3, 3);
     ggml_tensor* apart = ggml_mul_mat(even.context.get(), even.weights,
                                       ggml_view_2d(even.context.get(), even.x, 256, 2, 2048, 0));

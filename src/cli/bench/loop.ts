@@ -5,9 +5,9 @@ import { given } from '../../given.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { resolveSettings } from '../../training/settings.js';
 import { print, printJson, printNote, UsageError } from '../output.js';
-import { formatBytes } from '../quantities.js';
+import { formatBytes, formatNumber } from '../quantities.js';
 import { command, type Stated } from '../command.js';
-import { number, text } from '../option.js';
+import { matmulOption, number, text, toggle } from '../option.js';
 
 const shown = (resident: Resident | null): string =>
   resident === null
@@ -35,6 +35,8 @@ const options = {
     600_000_000,
   ),
   threads: number('threads; 0: the physical cores', 0),
+  matmul: matmulOption,
+  profile: toggle('with --task: time of each operation in sampling, and whose kernels took it'),
 };
 
 export const benchLoopCommand = command({
@@ -49,12 +51,13 @@ export const benchLoopCommand = command({
   handler: async (argv) => {
     if (argv.rollouts % argv.samples !== 0)
       throw new UsageError('--rollouts must be a multiple of --samples');
+    if (argv.profile && argv.task === undefined) throw new UsageError('--profile needs --task');
     if (argv.task !== undefined) return taskLoop(argv.task, argv);
     const result = await benchLoop({
       modelPath:
         argv.model === undefined ? benchModel('qwen2.5-3b') : (await resolveModel(argv.model)).path,
       ...given(argv, 'iterations', 'rollouts', 'samples', 'tokens', 'promptTokens'),
-      ...given(argv, 'topLayers', 'batchSize', 'threads'),
+      ...given(argv, 'topLayers', 'batchSize', 'threads', 'matmul'),
       seed: 0n,
       onStage: ({ iteration, stage, seconds, resident }) =>
         printNote(
@@ -94,13 +97,13 @@ async function taskLoop(
   const settings = resolveSettings({
     task,
     iterations: argv.iterations,
-    model: { name: modelPath, threads: argv.threads, maxSequences: argv.maxSequences },
+    model: { name: modelPath, ...given(argv, 'threads', 'maxSequences', 'matmul') },
     sampling: { rollouts: argv.rollouts, samples: argv.samples, maxTokens: argv.tokens },
     optimiser: { stepsPerIteration: argv.steps, batchSize: argv.batchSize },
     layers: { choice: 'last', topLayers: argv.topLayers, trainerMemory: argv.trainerMemory },
     evaluation: { devSize: argv.devSize },
   });
-  const result = await benchTaskLoop({ modelPath, task, settings });
+  const result = await benchTaskLoop({ modelPath, task, settings, profile: argv.profile });
   if (argv.json) return printJson(result);
   const rows = result.stages.map(
     ({ stage, seconds, processorSeconds, share }) =>
@@ -109,8 +112,14 @@ async function taskLoop(
   );
   const { prompts, sampled, trained } = result.tokens;
   const { loaded, sampled: after, trained: stepped, evaluated } = result.memory;
+  const operations = result.operations.map(
+    ({ operation, computer, nodes, seconds, processorSeconds }) =>
+      `${operation.padEnd(20)} ${computer.padEnd(8)} ${seconds.toFixed(2).padStart(9)} s ` +
+      `${processorSeconds.toFixed(2).padStart(9)} s CPU ${formatNumber(nodes).padStart(10)}\n`,
+  );
   print(
-    `${rows.join('')}${result.passed} of ${result.replies} replies passed; ` +
+    `${rows.join('')}${operations.length === 0 ? '' : `\noperations of sampling and evaluation, each by itself; kernels; time; number\n`}` +
+      `${operations.join('')}${operations.length === 0 ? '' : '\n'}kernels: ${result.matmul}; ${result.passed} of ${result.replies} replies passed; ` +
       `${prompts} prompt tokens, ${sampled} sampled, ${trained} trained on\n` +
       `loaded: ${shown(loaded)}\nsampled: ${shown(after)}\ntrained: ${shown(stepped)}\nevaluated: ${shown(evaluated)}\n` +
       `peak resident memory ${formatBytes(result.peakRssBytes)}\n`,

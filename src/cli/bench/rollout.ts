@@ -4,7 +4,7 @@ import { resolveModel } from '../../engine/model-files.js';
 import { given } from '../../given.js';
 import { print, printJson, printNote } from '../output.js';
 import { command } from '../command.js';
-import { number, text, threadsOption } from '../option.js';
+import { matmulOption, number, text, threadsOption } from '../option.js';
 
 export const benchRolloutCommand = command({
   command: 'rollout',
@@ -19,6 +19,7 @@ export const benchRolloutCommand = command({
     'prompt-tokens': number('tokens per prompt', 256),
     rounds: number('interleaved rounds; medians are reported', 3),
     threads: threadsOption,
+    matmul: matmulOption,
     seed: text('64-bit seed of prompts and sampling', '0'),
   },
   examples: [['$0 bench rollout --prompts 4 --samples 16 --tokens 64 --json', '']],
@@ -28,7 +29,7 @@ export const benchRolloutCommand = command({
         argv.model === undefined
           ? benchModel('qwen2.5-0.5b')
           : (await resolveModel(argv.model)).path,
-      ...given(argv, 'prompts', 'samples', 'tokens', 'promptTokens', 'rounds', 'threads'),
+      ...given(argv, 'prompts', 'samples', 'tokens', 'promptTokens', 'rounds', 'threads', 'matmul'),
       seed: BigInt(argv.seed),
       onRound: (round, of, rate) =>
         printNote(`round ${round}  ${of.padEnd(12)}  ${rate.toFixed(1)} tokens/s\n`),

@@ -1,11 +1,10 @@
 import { benchModel } from '../../../bench/models.js';
 import { benchServe } from '../../../bench/serve.js';
-import { MATMULS } from '../../engine/addon.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { given } from '../../given.js';
 import { print, printJson, printNote, UsageError } from '../output.js';
 import { command } from '../command.js';
-import { number, text, threadsOption } from '../option.js';
+import { matmulOption, number, text, threadsOption } from '../option.js';
 
 export const benchServeCommand = command({
   command: 'serve',
@@ -22,11 +21,7 @@ export const benchServeCommand = command({
     rounds: number('interleaved rounds; medians are reported', 3),
     'adapter-clients': number('clients sharing four adapters; 0: skip', 8),
     threads: threadsOption,
-    matmul: {
-      choices: MATMULS,
-      default: 'auto' as const,
-      describe: 'matrix kernels, as in `serve`',
-    },
+    matmul: matmulOption,
     silence: number('seconds without output after which a server is abandoned', 120),
     peer: {
       ...text('path of a llama-server, or none'),

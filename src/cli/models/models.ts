@@ -194,6 +194,13 @@ const inspect = command({
       ...(types.length > SHOWN_TYPES
         ? [['tensors', `and ${types.length - SHOWN_TYPES} more types (--json lists them)`]]
         : []),
+      ...types
+        .slice(0, SHOWN_TYPES)
+        .filter(({ kernels }) => kernels !== null)
+        .map(({ type, kernels, why }) => [
+          'kernels',
+          kernels === 'own' ? `${type}: own (${why})` : `${type}: llama.cpp's, because ${why}`,
+        ]),
       ...(memory === null
         ? []
         : [

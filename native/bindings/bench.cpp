@@ -1,5 +1,5 @@
-// The addon that only benchmarks load (bench/addon.ts). It is called after the other one has been
-// loaded, which registers llama.cpp's back ends for both.
+#include "bindings/bench.h"
+
 #include <memory>
 #include <vector>
 
@@ -7,18 +7,16 @@
 
 #include "bench/bare_loop.h"
 #include "bench/product_rates.h"
+#include "bindings/conversion.h"
 #include "bindings/pool_job.h"
 #include "bindings/wrapped.h"
 #include "support/cpu.h"
 
-namespace isopro::bench {
+namespace isopro::bindings {
 namespace {
 
-using bindings::MakeValue;
-using bindings::PoolJob;
+using bench::ProductRequest;
 using ModelHandle = Napi::External<std::shared_ptr<Model>>;
-
-int intOf(const Napi::Value& value) { return value.As<Napi::Number>().Int32Value(); }
 
 // openModel(path, gpuLayers, kvType): Promise<handle>, freed when it is collected
 Napi::Value openModel(const Napi::CallbackInfo& info) {
@@ -44,7 +42,7 @@ Napi::Value bareLoop(const Napi::CallbackInfo& info) {
       info.Env(),
       [model = *info[0].As<ModelHandle>().Data(), prompts, samples = intOf(info[2]),
        tokens = intOf(info[3]), threads = intOf(info[4])]() -> MakeValue {
-        const double seconds = bareDecodeLoop(*model, prompts, samples, tokens, threads);
+        const double seconds = bench::bareDecodeLoop(*model, prompts, samples, tokens, threads);
         return [seconds](Napi::Env env) -> Napi::Value { return Napi::Number::New(env, seconds); };
       });
 }
@@ -66,7 +64,7 @@ Napi::Value measureProduct(const Napi::CallbackInfo& info) {
   request.rounds = static_cast<int>(integer("rounds"));
   request.peers = object.Get("peers").As<Napi::Boolean>().Value();
   return PoolJob::run(info.Env(), [request]() -> MakeValue {
-    return [rates = productRates(request)](Napi::Env env) -> Napi::Value {
+    return [rates = bench::productRates(request)](Napi::Env env) -> Napi::Value {
       Napi::Object result = Napi::Object::New(env);
       const auto set = [&](const char* name, double rate) {
         result.Set(name, rate > 0 ? Napi::Number::New(env, rate) : env.Null());
@@ -82,16 +80,11 @@ Napi::Value measureProduct(const Napi::CallbackInfo& info) {
 
 }  // namespace
 
-Napi::Object initialise(Napi::Env env, Napi::Object exports) {
-  exports.Set("openModel",
-              Napi::Function::New(env, bindings::asynchronous<openModel>, "openModel"));
-  exports.Set("bareLoop", Napi::Function::New(env, bindings::asynchronous<bareLoop>, "bareLoop"));
+void exportBench(Napi::Env env, Napi::Object exports) {
+  exports.Set("openModel", Napi::Function::New(env, asynchronous<openModel>, "openModel"));
+  exports.Set("bareLoop", Napi::Function::New(env, asynchronous<bareLoop>, "bareLoop"));
   exports.Set("productRates",
-              Napi::Function::New(env, bindings::asynchronous<measureProduct>, "productRates"));
-  return exports;
+              Napi::Function::New(env, asynchronous<measureProduct>, "productRates"));
 }
 
-}  // namespace isopro::bench
-
-using isopro::bench::initialise;
-NODE_API_MODULE(isopro_bench, initialise)
+}  // namespace isopro::bindings
