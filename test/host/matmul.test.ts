@@ -73,7 +73,7 @@ describe('whose kernels', () => {
     await using model = await openModel(settings, undefined);
     expect(model.info.matmul).toBe(own.info.matmul);
     expect(inUse(settings, { model, task: { turns: 1 } }).model.matmul).toBe(own.info.matmul);
-    expect(resolveSettings({}).model.matmul).toBe('ggml');
+    expect(resolveSettings({}).model.matmul).toBe('auto');
   });
 
   test('models of one file by different kernels are two', async () => {

@@ -2,6 +2,7 @@ import { benchLoop, type Resident } from '../../../bench/loop.js';
 import { benchModel } from '../../../bench/models.js';
 import { benchTaskLoop } from '../../../bench/task-loop.js';
 import { given } from '../../given.js';
+import type { OperationTime } from '../../engine/addon.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { resolveSettings } from '../../training/settings.js';
 import { print, printJson, printNote, UsageError } from '../output.js';
@@ -112,16 +113,22 @@ async function taskLoop(
   );
   const { prompts, sampled, trained } = result.tokens;
   const { loaded, sampled: after, trained: stepped, evaluated } = result.memory;
-  const operations = result.operations.map(
-    ({ operation, computer, nodes, seconds, processorSeconds }) =>
-      `${operation.padEnd(20)} ${computer.padEnd(8)} ${seconds.toFixed(2).padStart(9)} s ` +
-      `${processorSeconds.toFixed(2).padStart(9)} s CPU ${formatNumber(nodes).padStart(10)}\n`,
-  );
   print(
-    `${rows.join('')}${operations.length === 0 ? '' : `\noperations of sampling and evaluation, each by itself; kernels; time; number\n`}` +
-      `${operations.join('')}${operations.length === 0 ? '' : '\n'}kernels: ${result.matmul}; ${result.passed} of ${result.replies} replies passed; ` +
+    `${rows.join('')}${operationTable(result.operations)}` +
+      `kernels: ${result.matmul}; ${result.passed} of ${result.replies} replies passed; ` +
       `${prompts} prompt tokens, ${sampled} sampled, ${trained} trained on\n` +
       `loaded: ${shown(loaded)}\nsampled: ${shown(after)}\ntrained: ${shown(stepped)}\nevaluated: ${shown(evaluated)}\n` +
       `peak resident memory ${formatBytes(result.peakRssBytes)}\n`,
   );
+}
+
+/** Operations of sampling and evaluation; an empty text where none was measured. */
+function operationTable(operations: readonly OperationTime[]): string {
+  if (operations.length === 0) return '';
+  const rows = operations.map(
+    ({ operation, computer, nodes, seconds, processorSeconds }) =>
+      `${operation.padEnd(20)} ${computer.padEnd(8)} ${formatNumber(nodes).padStart(10)} ` +
+      `${seconds.toFixed(2).padStart(9)} s ${processorSeconds.toFixed(2).padStart(9)} s CPU\n`,
+  );
+  return `\noperation            kernels      number      clock       processor\n${rows.join('')}\n`;
 }
