@@ -4,6 +4,7 @@
  */
 import { localBackend } from '../backends/local.js';
 import { contextOf, withContextRemedy } from '../engine/context-overflow.js';
+import type { StageTime } from '../engine/addon.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import {
@@ -77,6 +78,8 @@ export interface RunPlan {
   } | null;
   readonly predicted: {
     readonly minutes: number;
+    /** Of all processors, without the witness and a task's own processes. */
+    readonly processorSeconds: number;
     readonly sampledTokens: number;
     readonly trainedTokens: number;
     /** Resident, at most. */
@@ -97,6 +100,9 @@ const SAMPLED_PROBLEMS = 2;
 const CALIBRATING_MS = 30_000;
 const CALIBRATED_PROBLEMS = 8;
 const TRAINING_MS = 4_000;
+/** Time for evaluating prompts, and most prompts that are evaluated. */
+const PROMPTS_MS = 4_000;
+const TRIED_PROMPTS = 16;
 /** Bytes of a checkpoint, an adapter and the log per trainable parameter or sampled token. */
 const SNAPSHOT_BYTES = 12;
 const ADAPTER_BYTES = 4;
@@ -112,7 +118,7 @@ export async function planRun(
   verifierThreads = 1,
 ): Promise<RunPlan> {
   const settings = isResolved(input) ? input : resolveSettings(await withProfile(input, signal));
-  const started = performance.now();
+  const sinceStart = stopwatch();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
   const { style, maxTokens, samples, rollouts } = settings.sampling;
   await refuseNondeterminism(task, style, signal);
@@ -146,17 +152,29 @@ export async function planRun(
   );
   refuseEmptyPlan(plan, { task, model, undrawn });
 
+  const opening = sinceStart().processorSeconds;
+  const prompts = await Promise.all(
+    plan.map(async ({ problem }) => model.renderChat(await task.prompt(problem, style)).tokenIds),
+  );
+  const promptLength = prompts.reduce((sum, { length }) => sum + length, 0) / prompts.length;
+  const promptTokenCost = await promptTokenCostOf(model, prompts, signal);
   const milliseconds = calibrates ? CALIBRATING_MS : SAMPLING_MS;
   const sampled = await sampleFor(milliseconds, plan, { task, model, settings }, signal);
-  const { judged, lengths, episodes, rate: samplingRate } = sampled;
+  const { judged, lengths, episodes } = sampled;
+  const samplingRate = sampled.tokens / sampled.cost.seconds;
+  const tokenCost =
+    Math.max(0, sampled.cost.processorSeconds - sampled.promptTokens * promptTokenCost) /
+    sampled.tokens;
   // replies that the limit cut off may be as long as allowed
   const finished = lengths.length;
   const tokensPerReply =
     finished === 0 ? maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
-  const promptLength = model.renderChat(await task.prompt(plan[0]!.problem, style)).tokenIds.length;
   if (episodes.length === 0)
     episodes.push(
-      exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))),
+      exchange(
+        new Int32Array(Math.round(promptLength)),
+        new Int32Array(Math.round(tokensPerReply)),
+      ),
     );
 
   const asked = plan.map(({ problem }) => problem);
@@ -171,16 +189,16 @@ export async function planRun(
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
   const learner = await Learner.create({ model, settings: resolved, layers });
   try {
-    const trainingRate = await trainingRateOf(learner, episodes, signal);
+    const training = await trainingCostOf(learner, episodes, signal);
+    const trainingRate = training.tokens / training.cost.seconds;
     const { parameters } = learner.trainer.info;
-    const replies =
-      settings.iterations * Math.min(rollouts, samples * (task.rows?.counts.train ?? Infinity)) +
-      (settings.iterations + 1) * dev.problems.length +
-      2 * test.problems.length;
-    const sampledTokens = Math.round(replies * tokensPerReply);
+    const drawn =
+      settings.iterations * Math.min(rollouts, samples * (task.rows?.counts.train ?? Infinity));
+    const evaluated = (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
+    const sampledTokens = Math.round((drawn + evaluated) * tokensPerReply);
     const { stepsPerIteration, batchSize } = settings.optimiser;
     const trainedTokens = Math.round(
-      settings.iterations * stepsPerIteration * batchSize * (promptLength + tokensPerReply),
+      settings.iterations * stepsPerIteration * batchSize * tokensPerReply,
     );
     return {
       settings: resolved,
@@ -194,20 +212,31 @@ export async function planRun(
         : null,
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
+        processorSeconds:
+          opening +
+          (drawn / samples + evaluated) *
+            (promptLength - sharedBeginning(prompts)) *
+            promptTokenCost +
+          sampledTokens * tokenCost +
+          (trainedTokens * training.cost.processorSeconds) / training.tokens,
         sampledTokens,
         trainedTokens,
         memoryBytes:
           peakRssBytes() +
           Math.min(
             settings.layers.boundaryMemory,
-            layers[0]! > 0 ? trainedTokens * model.info.embeddingSize * 2 : 0,
+            layers[0]! > 0
+              ? ((trainedTokens * (promptLength + tokensPerReply)) / tokensPerReply) *
+                  model.info.embeddingSize *
+                  2
+              : 0,
           ),
         diskBytes:
           parameters * (4 * SNAPSHOT_BYTES + 2 * ADAPTER_BYTES) +
           LOG_BYTES_PER_TOKEN * sampledTokens,
       },
       measured: {
-        seconds: (performance.now() - started) / 1000,
+        seconds: sinceStart().seconds,
         tokensPerReply,
         sampledTokensPerSecond: samplingRate,
         trainedTokensPerSecond: trainingRate,
@@ -224,8 +253,44 @@ interface Sampled {
   /** Tokens of the replies that came to an end. */
   readonly lengths: readonly number[];
   readonly episodes: Episode[];
-  /** Tokens a second. */
-  readonly rate: number;
+  readonly tokens: number;
+  readonly promptTokens: number;
+  readonly cost: StageTime;
+}
+
+/** Starts to measure; the result says what was used since then. */
+function stopwatch(): () => StageTime {
+  const [clock, processor] = [performance.now(), process.cpuUsage()];
+  return () => {
+    const { user, system } = process.cpuUsage(processor);
+    return {
+      seconds: (performance.now() - clock) / 1000,
+      processorSeconds: (user + system) / 1e6,
+    };
+  };
+}
+
+/** Tokens with which all prompts begin: a request evaluates them once. */
+function sharedBeginning([first, ...others]: readonly Int32Array[]): number {
+  const differs = (id: number, at: number): boolean => others.some((ids) => ids[at] !== id);
+  const shared = first?.findIndex(differs) ?? 0;
+  return shared === -1 ? 0 : shared;
+}
+
+/** Processor seconds for a token of a prompt, measured on some of them. */
+async function promptTokenCostOf(
+  model: Model,
+  prompts: readonly Int32Array[],
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const since = stopwatch();
+  let evaluated = 0;
+  for (const ids of prompts.slice(0, TRIED_PROMPTS)) {
+    await model.embed([ids], given({ signal }));
+    evaluated += ids.length;
+    if (1000 * since().seconds > PROMPTS_MS) break;
+  }
+  return since().processorSeconds / evaluated;
 }
 
 /** Replies to the plan's problems, as many as come to an end in so much time. */
@@ -244,15 +309,15 @@ async function sampleFor(
   const judged: CalibrationSample[][] = plan.map(() => []);
   const lengths: number[] = [];
   const episodes: Episode[] = [];
-  let sampled = 0;
-  const begin = performance.now();
+  let [tokens, promptTokens] = [0, 0];
+  const since = stopwatch();
   await answer(
     {
       backend,
       plan,
       ...samplingOf(task, settings.sampling, settings.model.maxSequences),
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
-      onProgress: ({ sampledTokens }) => (sampled = sampledTokens),
+      onProgress: (progress) => ({ sampledTokens: tokens, promptTokens } = progress),
     },
     (reply) => {
       const { tokenIds, episode } = judgedRollout(backend, reply);
@@ -264,28 +329,33 @@ async function sampleFor(
     if (!(error instanceof IsoproError) || error.code !== 'ABORTED' || signal?.aborted === true)
       throw error;
   });
-  const rate = Math.max(1, sampled) / ((performance.now() - begin) / 1000);
-  return { judged, lengths, episodes, rate };
+  return {
+    judged,
+    lengths,
+    episodes,
+    tokens: Math.max(1, tokens),
+    promptTokens,
+    cost: since(),
+  };
 }
 
-/** Tokens a second that the trainer differentiates, measured for some seconds. */
-async function trainingRateOf(
+/** Cost of the tokens that the trainer differentiates in some seconds. */
+async function trainingCostOf(
   learner: Learner,
   episodes: readonly Episode[],
   signal: AbortSignal | undefined,
-): Promise<number> {
-  const begin = performance.now();
-  let trained = 0;
-  for (let at = 0; trained === 0 || performance.now() - begin < TRAINING_MS; at++) {
+): Promise<{ readonly tokens: number; readonly cost: StageTime }> {
+  const since = stopwatch();
+  let tokens = 0;
+  for (let at = 0; tokens === 0 || 1000 * since().seconds < TRAINING_MS; at++) {
     const pair = [2 * at, 2 * at + 1].map((n) => ({
       episode: episodes[n % episodes.length]!,
       key: `${n % episodes.length}`,
     }));
     const batch = await learner.boundaries.sequences(pair, signal);
-    await learner.trainer.differentiate(batch, given({ signal }));
-    trained += batch.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    tokens += (await learner.trainer.differentiate(batch, given({ signal }))).tokens;
   }
-  return trained / ((performance.now() - begin) / 1000);
+  return { tokens, cost: since() };
 }
 
 /**
