@@ -69,7 +69,14 @@ describe('from when a rule can fire', () => {
       trainableParameters: 1,
       rules: ofDownloaded,
       calibration: null,
-      predicted: { minutes: 1, sampledTokens: 1, trainedTokens: 1, memoryBytes: 1, diskBytes: 1 },
+      predicted: {
+        minutes: 1,
+        processorSeconds: 60,
+        sampledTokens: 1,
+        trainedTokens: 1,
+        memoryBytes: 1,
+        diskBytes: 1,
+      },
       measured: {
         seconds: 1,
         tokensPerReply: 1,

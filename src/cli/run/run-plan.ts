@@ -43,7 +43,8 @@ export function dryRunText(
     ...rulesText(rules, settings.iterations).map(sentence),
     '',
     sentence(
-      `predicted: ${formatNumber(Math.max(1, Math.round(predicted.minutes)))} minutes, ${formatNumber(predicted.processorSeconds)} processor seconds, ${predicted.sampledTokens} tokens sampled, ` +
+      `predicted: ${formatNumber(Math.max(1, Math.round(predicted.minutes)))} minutes, ` +
+        `${formatNumber(predicted.processorSeconds)} processor seconds, ${predicted.sampledTokens} tokens sampled, ` +
         `${predicted.trainedTokens} trained, ${formatBytes(predicted.memoryBytes)} of memory, ${formatBytes(predicted.diskBytes)} of disk`,
     ),
     '',
