@@ -5,7 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, IsoproError } from '../errors.js';
 import { given } from '../given.js';
-import { hubEndpoint } from './model-location.js';
+import { MODEL_ALIASES } from './model-aliases.js';
+import { hubEndpoint, type RemoteModel } from './model-location.js';
 
 export interface RemoteFile {
   readonly url: string;
@@ -88,18 +89,50 @@ async function request(
   }
 }
 
-function statusMessage(url: string, status: number): string {
-  if (status === 401 || status === 403)
-    return `${url} answered ${status}: access is denied (set HF_TOKEN for a gated model)`;
-  if (status === 404) return `${url} answered 404: file not found`;
-  return `${url} answered ${status}`;
+/** Statuses after which asking again does not help, and what they mean. */
+const LASTING: Readonly<Record<number, string>> = {
+  // the hub's answer for a repository that does not exist, too
+  401: 'the repository does not exist, or it is gated: accept its terms on the hub and set HF_TOKEN',
+  403: 'the repository is gated: accept its terms on the hub and set HF_TOKEN',
+  404: 'file not found',
+};
+
+/** @param model whose file it is, where that is known */
+function refused(url: string, status: number, model?: RemoteModel): IsoproError {
+  const answer = `${url} answered ${status}`;
+  const meaning = LASTING[status];
+  if (meaning === undefined)
+    return model === undefined
+      ? new IsoproError('MODEL_DOWNLOAD_FAILED', answer)
+      : downloadFailed(answer, model.path);
+  const alias =
+    model !== undefined && Object.hasOwn(MODEL_ALIASES, model.name)
+      ? `. The alias ${model.name} stands for this file`
+      : '';
+  return new IsoproError('MODEL_DOWNLOAD_FAILED', `${answer}: ${meaning}${alias}`, {
+    remedy:
+      'Name another file with hf:<owner>/<repository>/<file>.gguf, or give the path of a file that is already on ' +
+      `this machine.${model === undefined ? '' : ` If you get this file in another way, save it as ${model.path}.`}`,
+  });
+}
+
+/** @param destination where the file belongs */
+export function downloadFailed(message: string, destination: string, cause?: unknown): IsoproError {
+  return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {
+    cause,
+    remedy: `Run it again, or download the URL above in another way and save the file as ${destination} (or pass it as --model PATH).`,
+  });
 }
 
 /**
- * Reads the first bytes and the headers of a file, following redirects.
+ * Reads the first bytes and the headers of a file of the model, following redirects.
  * @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED
  */
-export async function probeFile(address: string, signal?: AbortSignal): Promise<RemoteFile> {
+export async function probeFile(
+  address: string,
+  model: RemoteModel,
+  signal?: AbortSignal,
+): Promise<RemoteFile> {
   let url = new URL(address);
   let sha256: string | null = null;
   let size: number | null = null;
@@ -119,14 +152,14 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
       }
       if (!response.ok) {
         await response.body?.cancel();
-        throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address, response.status));
+        throw refused(address, response.status, model);
       }
       const total =
         response.status === 206
           ? /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
           : response.headers.get('content-length');
       size ??= total == null ? null : Number(total);
-      await requireMagic(address, response);
+      await requireMagic(address, response, model.path);
       const etag = response.headers.get('etag');
       return {
         url: address,
@@ -137,27 +170,27 @@ export async function probeFile(address: string, signal?: AbortSignal): Promise<
         ranges: response.status === 206 && response.headers.get('accept-ranges') === 'bytes',
       };
     }
-    throw new IsoproError(
-      'MODEL_DOWNLOAD_FAILED',
-      `${address} redirects more than ${MAX_REDIRECTS} times`,
-    );
+    throw downloadFailed(`${address} redirects more than ${MAX_REDIRECTS} times`, model.path);
   } catch (error) {
-    throw downloadError(`${address} could not be reached`, error, signal);
+    if (error instanceof IsoproError) throw error;
+    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
+    throw downloadFailed(
+      `${address} could not be reached: ${networkReason(error)}`,
+      model.path,
+      error,
+    );
   }
-}
-
-function downloadError(what: string, error: unknown, signal: AbortSignal | undefined): IsoproError {
-  if (error instanceof IsoproError) return error;
-  if (signal?.aborted === true) return abortError('the download was cancelled', signal);
-  const message = `${what}: ${networkReason(error)}`;
-  return new IsoproError('MODEL_DOWNLOAD_FAILED', message, { cause: error });
 }
 
 /**
  * A login page or an error page with status 200 is found out before gigabytes of another file are
  * fetched.
  */
-async function requireMagic(address: string, response: Response): Promise<void> {
+async function requireMagic(
+  address: string,
+  response: Response,
+  destination: string,
+): Promise<void> {
   const reader = response.body?.getReader();
   let start = '';
   while (reader !== undefined && start.length < 4) {
@@ -167,7 +200,7 @@ async function requireMagic(address: string, response: Response): Promise<void> 
   }
   await reader?.cancel();
   if (start.slice(0, 4) !== 'GGUF')
-    throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${address} is not a GGUF file`);
+    throw downloadFailed(`${address} is not a GGUF file`, destination);
 }
 
 /**
@@ -188,11 +221,13 @@ export async function hubFileOfTag(
     // The hub adds the GGUF file's name to the manifest for this user agent only (llama.cpp, pull
     // request 11195).
     const response = await request(address, { 'user-agent': 'llama-cpp' }, signal);
-    if (!response.ok)
-      throw new IsoproError('MODEL_DOWNLOAD_FAILED', statusMessage(address.href, response.status));
+    if (!response.ok) throw refused(address.href, response.status);
     answer = await response.json();
   } catch (error) {
-    throw downloadError(`${address.href} could not be read`, error, signal);
+    if (error instanceof IsoproError) throw error;
+    if (signal?.aborted === true) throw abortError('the download was cancelled', signal);
+    const message = `${address.href} could not be read: ${networkReason(error)}`;
+    throw new IsoproError('MODEL_DOWNLOAD_FAILED', message, { cause: error });
   }
   const file = (answer as { ggufFile?: { rfilename?: unknown } } | null)?.ggufFile?.rfilename;
   if (typeof file !== 'string' || file === '')

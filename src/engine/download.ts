@@ -10,10 +10,16 @@ import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
-import { abortError, IsoproError } from '../errors.js';
+import { abortError, type IsoproError } from '../errors.js';
 import { makeFolder } from '../files.js';
 import { given } from '../given.js';
-import { authorization, networkReason, probeFile, type RemoteFile } from './download-probe.js';
+import {
+  authorization,
+  downloadFailed,
+  networkReason,
+  probeFile,
+  type RemoteFile,
+} from './download-probe.js';
 import { splitParts, type RemoteModel } from './model-location.js';
 
 export interface DownloadProgress {
@@ -40,13 +46,6 @@ const PROGRESS_MS = 100;
 const cancelled = (signal: AbortSignal | undefined): IsoproError =>
   abortError('the download was cancelled', signal);
 
-function failed(message: string, destination: string, cause?: unknown): IsoproError {
-  return new IsoproError('MODEL_DOWNLOAD_FAILED', message, {
-    cause,
-    remedy: `Run it again, or download the URL above in another way and save the file as ${destination} (or pass it as --model PATH).`,
-  });
-}
-
 /** @throws IsoproError MODEL_DOWNLOAD_FAILED, ABORTED */
 export async function downloadModel(
   model: RemoteModel,
@@ -69,18 +68,18 @@ export async function downloadModel(
   try {
     makeFolder(partials);
   } catch (cause) {
-    throw failed(`${partials} cannot be created: ${(cause as Error).message}`, model.path, cause);
+    throw downloadFailed(
+      `${partials} cannot be created: ${(cause as Error).message}`,
+      model.path,
+      cause,
+    );
   }
   const release = await acquireLock(path.join(partials, `${identity}.lock`), options);
   try {
     if (existsSync(model.path)) return;
     const files = await Promise.all(
       (names.length === urls.length && names.length > 1 ? urls : [model.url]).map((url) =>
-        probeFile(url, signal).catch((error: unknown) => {
-          throw error instanceof IsoproError && error.code === 'MODEL_DOWNLOAD_FAILED'
-            ? failed(error.message, model.path, error)
-            : error;
-        }),
+        probeFile(url, model, signal),
       ),
     );
     const versions = files.map(({ version }) => version).join('\n');
@@ -157,7 +156,7 @@ async function requireSpace(
   let have = 0;
   for (const name of await readdir(partial)) have += (await stat(path.join(partial, name))).size;
   if (total - have > bavail * bsize) {
-    throw failed(
+    throw downloadFailed(
       `${files[0]?.url} needs ${total - have} bytes, and the disk of ${path.dirname(destination)} has ${bavail * bsize} free`,
       destination,
     );
@@ -246,7 +245,7 @@ async function fetchFile(
       if (signal?.aborted === true) throw cancelled(signal);
       fruitless = file.ranges && (await sizeOf(target)) > most ? 0 : fruitless + 1;
       if (fruitless === FRUITLESS_ATTEMPTS || stalled.signal.aborted)
-        throw failed(
+        throw downloadFailed(
           `${file.url}: ${networkReason(stalled.signal.aborted ? stalled.signal.reason : error)}`,
           destination,
           error,
@@ -276,7 +275,10 @@ async function checkAll(
     const { size } = await stat(target);
     if (file.size !== null && size !== file.size) {
       await rm(partial, { recursive: true, force: true });
-      throw failed(`${file.url} announced ${file.size} bytes but sent ${size}`, destination);
+      throw downloadFailed(
+        `${file.url} announced ${file.size} bytes but sent ${size}`,
+        destination,
+      );
     }
     if (file.sha256 === null) continue;
     const contents = createHash('sha256');
@@ -293,7 +295,7 @@ async function checkAll(
     const digest = contents.digest('hex');
     if (digest !== file.sha256) {
       await rm(partial, { recursive: true, force: true });
-      throw failed(
+      throw downloadFailed(
         `${file.url} arrived damaged: its SHA-256 is ${digest}, but the server announced ${file.sha256}`,
         destination,
       );

@@ -21,7 +21,7 @@ import { shellWord } from '../shell-word.js';
 
 export type { DownloadProgress } from './download.js';
 export { homeFolder, modelsFolder } from './model-location.js';
-export { EMBEDDED_MODEL, MODEL_ALIASES } from './model-aliases.js';
+export { EMBEDDED_MODEL, EMBEDDED_MODEL_LICENCE, MODEL_ALIASES } from './model-aliases.js';
 
 export interface ResolveModelOptions {
   readonly signal?: AbortSignal | undefined;

@@ -5,8 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { MODEL_ALIASES } from '../../src/engine/model-aliases.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { MAIN, runCli } from './run-cli.js';
+
+const literal = (text: string): string => text.replace(/[.+]/g, '\\$&');
 
 let home: string;
 let server: Server;
@@ -33,12 +36,21 @@ afterAll(() => {
 
 interface Listing {
   folder: string;
-  aliases: { alias: string; uri: string; cached: boolean; bytes: number; path: string | null }[];
+  embedded: { alias: string; licence: string; path: string };
+  aliases: {
+    alias: string;
+    uri: string;
+    licence: string;
+    tested: boolean;
+    cached: boolean;
+    bytes: number;
+    path: string | null;
+  }[];
 }
 
 test('models pull fetches by alias, prints the path on stdout alone, and models list then has it', async () => {
   const before = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as Listing;
-  expect(before.aliases).toHaveLength(12);
+  expect(before.aliases).toHaveLength(Object.keys(MODEL_ALIASES).length);
   expect(before.aliases.filter(({ cached }) => cached)).toEqual([]);
   const pulled = await runCli(['models', 'pull', 'qwen3-0.6b'], env);
   expect(pulled.code).toBe(0);
@@ -50,14 +62,32 @@ test('models pull fetches by alias, prints the path on stdout alone, and models 
     {
       alias: 'qwen3-0.6b',
       uri: expect.stringContaining('hf:'),
+      licence: 'Apache-2.0',
+      tested: false,
       cached: true,
       bytes: body.length,
       path: pulled.stdout.trim(),
     },
   ]);
   const text = await runCli(['models', 'list'], env);
-  expect(text.stdout).toMatch(/qwen3-0\.6b +here +500 kB/);
+  expect(text.stdout).toMatch(/^qwen3-0\.6b +Apache-2\.0 +here +500 kB +no +hf:/m);
   expect(text.stdout).not.toContain('\x1b');
+});
+
+test('models list shows the licence of each model, and which downloads no developer has tried', async () => {
+  const { stdout } = await runCli(['models', 'list'], env);
+  expect(stdout).toMatch(/^name +licence +size +tested +address$/m);
+  expect(stdout).toMatch(/^tiny +Apache-2\.0 +here +yes +embedded: /m);
+  for (const [alias, { licence, uri }] of Object.entries(MODEL_ALIASES))
+    expect(stdout).toMatch(
+      new RegExp(`^${literal(alias)} +${literal(licence)} .* no +${literal(uri)}$`, 'm'),
+    );
+  expect(stdout).toMatch(/^not tested: the developers of isopro-native have not downloaded this/m);
+  const listing = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as Listing;
+  expect(listing.embedded).toMatchObject({ alias: 'tiny', licence: 'Apache-2.0' });
+  expect(listing.aliases.map(({ alias, licence, tested }) => [alias, licence, tested])).toEqual(
+    Object.entries(MODEL_ALIASES).map(([alias, { licence }]) => [alias, licence, false]),
+  );
 });
 
 test('a failed pull ends with 1 and says on stderr where the file would have to be put', async () => {
@@ -70,6 +100,8 @@ test('a failed pull ends with 1 and says on stderr where the file would have to 
   expect(error.message).toContain(
     `${env.HF_ENDPOINT}/Qwen/Qwen2.5-3B-Instruct-GGUF/resolve/main/qwen2.5-3b-instruct-q4_k_m.gguf answered 404`,
   );
+  expect(error.message).toContain('The alias qwen2.5-3b stands for this file');
+  expect(error.remedy).toContain('hf:<owner>/<repository>/<file>.gguf');
   expect(error.remedy).toContain(home);
 });
 

@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { downloadModel, type DownloadProgress } from '../../src/engine/download.js';
 import { locateRemote, type RemoteModel } from '../../src/engine/model-location.js';
 import { cachedModels, resolveModel } from '../../src/engine/model-files.js';
+import type { IsoproError } from '../../src/errors.js';
 
 /**
  * Bytes that begin as a GGUF file does and differ from seed to seed; what they are matters to
@@ -284,16 +285,50 @@ describe('what cannot be used leaves no file behind', () => {
     const model = remote();
     expect(await failure(model)).toMatchObject({
       code: 'MODEL_DOWNLOAD_FAILED',
-      message: expect.stringMatching(new RegExp(`${model.url}.*404`)),
+      message: `${model.url} answered 404: file not found`,
       remedy: expect.stringContaining(model.path),
     });
   });
 
-  test('401 says that a token may be missing', async () => {
-    behaviour.status = 401;
-    expect(await failure(remote())).toMatchObject({
+  test.each([
+    [401, /does not exist, or it is gated: .*HF_TOKEN/],
+    [403, /is gated: .*HF_TOKEN/],
+    [404, /file not found/],
+  ])('%i for an alias names its file and two other ways to a model', async (status, meaning) => {
+    behaviour.status = status;
+    const model = remote('smollm3-3b');
+    const error = (await failure(model)) as IsoproError;
+    expect(error.code).toBe('MODEL_DOWNLOAD_FAILED');
+    expect(error.message).toContain(
+      `${base}/ggml-org/SmolLM3-3B-GGUF/resolve/main/SmolLM3-Q4_K_M.gguf answered ${status}: `,
+    );
+    expect(error.message).toMatch(meaning);
+    expect(error.message).toMatch(/The alias smollm3-3b stands for this file$/);
+    expect(error.remedy).toContain('hf:<owner>/<repository>/<file>.gguf');
+    expect(error.remedy).toContain('the path of a file that is already on this machine');
+    expect(error.remedy).toContain(model.path);
+    expect(error.remedy).not.toContain('again');
+    // what the remedy names works, beside the alias that does not
+    delete behaviour.status;
+    const named = await resolveModel('hf:ggml-org/SmolLM3-3B-GGUF/other.gguf');
+    expect(await resolveModel(named.path)).toEqual({ path: named.path, url: null });
+  });
+
+  test('a quantisation that the hub does not have', async () => {
+    behaviour.status = 404;
+    await expect(resolveModel('hf:owner/repo:Q4_K_M')).rejects.toMatchObject({
       code: 'MODEL_DOWNLOAD_FAILED',
-      message: expect.stringContaining('HF_TOKEN'),
+      message: expect.stringMatching(/manifests\/Q4_K_M answered 404: file not found$/),
+      remedy: expect.stringContaining('hf:<owner>/<repository>/<file>.gguf'),
+    });
+  });
+
+  test('a server that fails may be asked again', async () => {
+    behaviour.status = 500;
+    const model = remote('smollm3-3b');
+    expect(await failure(model)).toMatchObject({
+      message: `${model.url} answered 500`,
+      remedy: expect.stringMatching(/^Run it again/),
     });
   });
 

@@ -3,6 +3,7 @@ import { inspectModel, type ModelInspection } from '../../engine/inspect.js';
 import { estimateMemory } from '../../engine/memory-estimate.js';
 import {
   EMBEDDED_MODEL,
+  EMBEDDED_MODEL_LICENCE,
   MODEL_ALIASES,
   cachedModels,
   modelsFolder,
@@ -17,41 +18,71 @@ import { formatBytes, formatNumber } from '../quantities.js';
 import { command, commandGroup } from '../command.js';
 import { number, required, toggle } from '../option.js';
 
+const UNTESTED =
+  'not tested: the developers of isopro-native have not downloaded this file. ' +
+  'Its address and its size come from public pages. ' +
+  'If the hub does not have it, name another file with hf: or give a path.';
+
 const list = command({
   command: 'list',
   describe: 'List aliases and cached models',
   examples: [['$0 models list', 'names that --model takes']],
   handler: async ({ json }) => {
     const cached = await cachedModels();
-    const aliases = Object.entries(MODEL_ALIASES).map(([alias, { uri, approximateBytes }]) => {
-      const file = cached.find((model) => model.alias === alias);
-      return {
-        alias,
-        uri,
-        cached: file !== undefined,
-        bytes: file?.bytes ?? approximateBytes,
-        path: file?.path ?? null,
-      };
-    });
-    const embedded = { alias: EMBEDDED_MODEL, path: (await resolveModel(EMBEDDED_MODEL)).path };
+    const aliases = Object.entries(MODEL_ALIASES).map(
+      ([alias, { uri, approximateBytes, licence, tested }]) => {
+        const file = cached.find((model) => model.alias === alias);
+        return {
+          alias,
+          uri,
+          licence,
+          tested,
+          cached: file !== undefined,
+          bytes: file?.bytes ?? approximateBytes,
+          path: file?.path ?? null,
+        };
+      },
+    );
+    const embedded = {
+      alias: EMBEDDED_MODEL,
+      licence: EMBEDDED_MODEL_LICENCE,
+      path: (await resolveModel(EMBEDDED_MODEL)).path,
+    };
     const others = cached
       .filter((model) => model.alias === null)
       .map(({ path, bytes }) => ({ path, bytes }));
     if (json) return printJson({ folder: modelsFolder(), embedded, aliases, others });
-    const width = Math.max(...aliases.map(({ alias }) => alias.length));
+    const style = terminalStyle(process.stdout);
+    const rows = [
+      ['name', 'licence', '', 'size', 'tested', 'address'],
+      [
+        EMBEDDED_MODEL,
+        EMBEDDED_MODEL_LICENCE,
+        'here',
+        '',
+        'yes',
+        'embedded: ships with isopro-native, for the task scheduling',
+      ],
+      ...aliases.map(({ alias, uri, licence, tested, cached, bytes }) => [
+        alias,
+        licence,
+        cached ? 'here' : '',
+        `${cached ? '' : '~'}${formatBytes(bytes)}`,
+        tested ? 'yes' : 'no',
+        uri,
+      ]),
+    ];
+    const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
     // where both do not fit on a line, addresses have one of their own
-    const longest = Math.max(...aliases.map(({ uri }) => uri.length));
-    const between =
-      width + 18 + longest > (terminalStyle(process.stdout).prose ?? Infinity) ? '\n    ' : '  ';
-    print(
-      `${EMBEDDED_MODEL.padEnd(width)}  here            embedded: ships with isopro-native, for the task scheduling\n`,
-    );
-    for (const { alias, uri, cached, bytes } of aliases) {
-      const size = `${cached ? '' : '~'}${formatBytes(bytes)}`;
-      print(
-        `${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}${between}${uri}\n`,
-      );
+    const whole = widths.reduce((sum, each) => sum + each + 2, -2);
+    const between = whole > (style.prose ?? Infinity) ? '\n    ' : '  ';
+    for (const row of rows) {
+      const cells = row
+        .slice(0, -1)
+        .map((cell, i) => (i === 3 ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)));
+      print(`${cells.join('  ')}${between}${row.at(-1)!}\n`);
     }
+    if (aliases.some(({ tested }) => !tested)) print(`\n${wrapped(UNTESTED, style, 0)}\n`);
     if (others.length > 0) print('\nother cached models\n');
     for (const { path, bytes } of others) print(`${formatBytes(bytes).padStart(8)}  ${path}\n`);
     print(`\ncache folder: ${modelsFolder()}\n`);
