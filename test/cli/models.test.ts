@@ -82,7 +82,9 @@ test('models list shows the licence of each model, and which downloads no develo
     expect(stdout).toMatch(
       new RegExp(`^${literal(alias)} +${literal(licence)} .* no +${literal(uri)}$`, 'm'),
     );
-  expect(stdout).toMatch(/^not tested: the developers of isopro-native have not downloaded this/m);
+  expect(stdout).toMatch(
+    /^"no" under "tested": the developers of isopro-native have not downloaded the file/m,
+  );
   const listing = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as Listing;
   expect(listing.embedded).toMatchObject({ alias: 'tiny', licence: 'Apache-2.0' });
   expect(listing.aliases.map(({ alias, licence, tested }) => [alias, licence, tested])).toEqual(

@@ -19,7 +19,7 @@ import { command, commandGroup } from '../command.js';
 import { number, required, toggle } from '../option.js';
 
 const UNTESTED =
-  'not tested: the developers of isopro-native have not downloaded this file. ' +
+  '"no" under "tested": the developers of isopro-native have not downloaded the file. ' +
   'Its address and its size come from public pages. ' +
   'If the hub does not have it, name another file with hf: or give a path.';
 
@@ -75,12 +75,13 @@ const list = command({
     const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
     // where both do not fit on a line, addresses have one of their own
     const whole = widths.reduce((sum, each) => sum + each + 2, -2);
-    const between = whole > (style.prose ?? Infinity) ? '\n    ' : '  ';
+    const folded = whole > (style.prose ?? Infinity);
     for (const row of rows) {
       const cells = row
         .slice(0, -1)
         .map((cell, i) => (i === 3 ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)));
-      print(`${cells.join('  ')}${between}${row.at(-1)!}\n`);
+      const line = cells.join('  ');
+      print(folded ? `${line.trimEnd()}\n    ${row.at(-1)!}\n` : `${line}  ${row.at(-1)!}\n`);
     }
     if (aliases.some(({ tested }) => !tested)) print(`\n${wrapped(UNTESTED, style, 0)}\n`);
     if (others.length > 0) print('\nother cached models\n');
