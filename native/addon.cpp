@@ -7,6 +7,7 @@
 #include "bindings/inspection.h"
 #include "bindings/model.h"
 #include "bindings/model_file.h"
+#include "bindings/model_trial.h"
 #include "bindings/runtime.h"
 #include "bindings/trainer.h"
 
@@ -19,6 +20,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   isopro::bindings::exportInspection(env, exports);
   isopro::bindings::exportAdapterFile(env, exports);
   isopro::bindings::exportModelFile(env, exports);
+  isopro::bindings::exportModelTrial(env, exports);
   isopro::bindings::exportTrainer(env, exports);
   isopro::bindings::exportBench(env, exports);
   return exports;

@@ -34,6 +34,14 @@ Napi::Value problemOf(Napi::Env env, const std::optional<Problem>& problem) {
   return object;
 }
 
+Napi::Value cacheOf(Napi::Env env, const std::optional<CacheShape>& cache) {
+  if (!cache) return env.Null();
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("valuesPerToken", static_cast<double>(cache->valuesPerToken));
+  object.Set("stateBytes", static_cast<double>(cache->stateBytes));
+  return object;
+}
+
 Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("version", inspection.version);
@@ -78,6 +86,8 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
              }));
   object.Set("warnings", fromTexts(env, inspection.warnings));
   object.Set("problem", problemOf(env, inspection.problem));
+  object.Set("cache", cacheOf(env, inspection.cache));
+  object.Set("evaluatesAlone", inspection.evaluatesAlone);
   return object;
 }
 
@@ -91,19 +101,21 @@ std::optional<Problem> trainingProblem(const std::string& path) {
   }
 }
 
-// inspectModel(path): Promise<object>
+// inspectModel(path, byLlama): Promise<object>
 Napi::Value inspectModel(const Napi::CallbackInfo& info) {
-  return PoolJob::run(info.Env(), [path = info[0].As<Napi::String>().Utf8Value()]() -> MakeValue {
-    Inspection inspection = inspect(path);
-    const bool loads = inspection.kind != "adapter" && !inspection.problem;
-    auto training = loads ? trainingProblem(path) : inspection.problem;
-    return [inspection = std::move(inspection),
-            training = std::move(training)](Napi::Env env) -> Napi::Value {
-      Napi::Object object = toObject(env, inspection);
-      object.Set("trainingProblem", problemOf(env, training));
-      return object;
-    };
-  });
+  return PoolJob::run(
+      info.Env(),
+      [path = info[0].As<Napi::String>().Utf8Value(), byLlama = truthOf(info[1])]() -> MakeValue {
+        Inspection inspection = inspect(path, byLlama);
+        const bool loads = inspection.kind != "adapter" && !inspection.problem;
+        auto training = loads ? trainingProblem(path) : inspection.problem;
+        return [inspection = std::move(inspection),
+                training = std::move(training)](Napi::Env env) -> Napi::Value {
+          Napi::Object object = toObject(env, inspection);
+          object.Set("trainingProblem", problemOf(env, training));
+          return object;
+        };
+      });
 }
 
 }  // namespace

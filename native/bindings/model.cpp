@@ -106,12 +106,14 @@ class NativeModel : public Wrapped<NativeModel> {
     object.Set("trainedContext", model.trainedContext());
     object.Set("kvType", ggml_type_name(model.kvType()));
     object.Set("kvBytesPerToken", static_cast<double>(model.kvBytesPerToken()));
+    object.Set("stateBytes", static_cast<double>(model.stateBytes()));
+    object.Set("evaluatesAlone", model.evaluatesAlone());
     object.Set("parameters", static_cast<double>(llama_model_n_params(model.handle())));
     object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));
     object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
     object.Set("threads", session_->context->governor().maxThreads());
     object.Set("matmul", model.hasOwnProducts() ? "own" : "ggml");
-    object.Set("batchInvariant", isBatchInvariant(model.usesGpu()));
+    object.Set("batchInvariant", isBatchInvariant(model));
     object.Set("bos", llama_vocab_bos(vocab));
     object.Set("eos", llama_vocab_eos(vocab));
     object.Set("eot", llama_vocab_eot(vocab));

@@ -12,6 +12,7 @@
 #include "bindings/model_file.h"
 #include "bindings/trainer_conversion.h"
 #include "bindings/wrapped.h"
+#include "inference/validate_decoder.h"
 #include "inference/validate_model.h"
 #include "support/error.h"
 #include "support/resident_memory.h"
@@ -100,7 +101,9 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
   // on the opened model.
   Napi::Value open(const Napi::CallbackInfo& info) {
     return start(info, never(), [path = textOf(info[0])](TrainerSession& session, const auto&) {
-      validateModel(GgufFile::open(path));  // what inference refuses is not trained either
+      const GgufFile file = GgufFile::open(path);
+      if (isOtherDecoder(file)) readHyperparameters(file);  // which refuses it by name
+      validateModel(file);  // what inference refuses is not trained either
       session.opened = training::loadWeights(path);
       return MakeValue([hyper = session.opened->hyper](Napi::Env env) {
         Napi::Object object = Napi::Object::New(env);

@@ -101,7 +101,8 @@ Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> g
       ownAttention_(model_->hasOwnProducts()
                         ? std::make_unique<OwnAttention>(governor_->maxThreads())
                         : nullptr),
-      ownAttends_(ownAttention_ != nullptr) {}
+      // A call of a model with a state cannot be repeated.
+      ownAttends_(ownAttention_ != nullptr && !model_->evaluatesAlone()) {}
 
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.
@@ -146,7 +147,8 @@ void Context::prepare(const Capacity& wanted) {
       callLlama([&] { return llama_init_from_model(model_->handle(), params); }, schedulerBytes()));
   if (context_ == nullptr) {
     const std::string reason = takeLlamaError();
-    throw Error(refusalIn(reason, ErrorCode::outOfMemory),
+    const bool unfit = !model_->isKnown() && !reason.empty();
+    throw Error(refusalIn(reason, unfit ? ErrorCode::modelUnsupported : ErrorCode::outOfMemory),
                 "no context of " + std::to_string(cells) + " tokens could be made (" +
                     std::to_string(cells * model_->kvBytesPerToken() / 1'000'000) +
                     " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
@@ -218,6 +220,7 @@ bool Context::onAbortQuery(void* self) {
   auto& context = *static_cast<Context*>(self);
   if (context.cancelled_ == nullptr) return false;
   if (context.cancelled_->load(std::memory_order_relaxed) || context.misjudged_) return true;
+  if (context.model_->evaluatesAlone()) return false;  // what was begun changes the state
   return context.starved_ = context.governor_->stepIsStarved();
 }
 
@@ -285,9 +288,12 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
       throw;
     }
     cancelled_ = nullptr;
-    // Of a call that was stopped llama.cpp takes back the first sequence of each row alone.
-    if (status != 0) {
-      for (const auto& [sequence, begin] : batch.begins()) removeSequence(sequence, begin);
+    // Of a call that was stopped llama.cpp takes back the first sequence of each row alone. A state
+    // cannot be taken back.
+    const bool alone = model_->evaluatesAlone();
+    if (status != 0 && !(alone && status == 1)) {
+      for (const auto& [sequence, begin] : batch.begins())
+        removeSequence(sequence, alone ? -1 : begin);
     }
     if (status == 2 && starved_) {
       governor_->abandonStep();
@@ -325,12 +331,14 @@ const float* Context::logits(int row) {
 
 void Context::copySequence(llama_seq_id from, llama_seq_id to, llama_pos end) {
   const bool whole = capacity_.owner == CellOwner::kEach;
-  llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, whole ? -1 : end);
+  freeLlama([&] {
+    llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, whole ? -1 : end);
+  });
   if (whole && end >= 0) removeSequence(to, end);
 }
 
 void Context::removeSequence(llama_seq_id sequence, llama_pos begin) {
-  llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, begin, -1);
+  freeLlama([&] { llama_memory_seq_rm(llama_get_memory(context_.get()), sequence, begin, -1); });
 }
 
 void Context::moveDown(llama_seq_id sequence) {

@@ -3,6 +3,7 @@
 // a time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -55,12 +56,14 @@ constexpr bool sameWithAnyThreads(int rows, int cells, ggml_type kvType, bool ow
 
 // Whether a sample of a request for several has the same bits whatever else is asked for with it:
 // kInvariantRows holds of ggml's kernels for x86. On a Mac products of 32 rows and more are
-// Accelerate's; of arm64's kernels nobody has measured it.
-constexpr bool isBatchInvariant(bool gpu) {
+// Accelerate's; of arm64's kernels nobody has measured it. Where each sample is evaluated by itself
+// it has no company.
+inline bool isBatchInvariant(const Model& model) {
+  if (model.evaluatesAlone()) return true;
 #if (defined(__x86_64__) || defined(_M_X64)) && !defined(__APPLE__)
-  return !gpu;
+  return !model.usesGpu();
 #else
-  return gpu && false;
+  return false;
 #endif
 }
 
@@ -68,18 +71,30 @@ constexpr bool isBatchInvariant(bool gpu) {
 struct CallPlan {
   bool batchInvariant = false;    // a sampled row has the same values whatever rows share its call
   int promptRows = kBatchTokens;  // most tokens of a prompt in one call
+  bool alone = false;  // a call has rows of one sequence, which shares nothing with another
 
   // A GPU has none of these kernels; what it is fed in small pieces it computes slowly. One sample
   // alone has no rows to be like.
-  static CallPlan of(bool gpu, std::int64_t samples) {
-    return {!gpu && samples > 1, gpu ? kBatchTokens : kInvariantRows};
+  static CallPlan of(bool gpu, std::int64_t samples, bool alone = false) {
+    return {!gpu && !alone && samples > 1, gpu ? kBatchTokens : kInvariantRows, alone};
   }
 
   // Of `live` sequences, a token each: how many share the next call. What exceeds one call is cut
   // in pieces of 36: two calls of 36 and 28 rows take 3 % longer than one of 64, two of 32 take 20
   // % (dev/log.md).
-  int sampledRows(int live) const { return live <= kInvariantRows || !batchInvariant ? live : 36; }
+  int sampledRows(int live) const {
+    if (alone) return 1;
+    return live <= kInvariantRows || !batchInvariant ? live : 36;
+  }
 };
+
+// How many sequences may be live at once, where each has a state: as many as take this many bytes.
+constexpr std::int64_t kMostStateBytes = std::int64_t{1} << 30;
+constexpr int sequencesWithState(std::int64_t stateBytes) {
+  return stateBytes == 0 ? kMaxSequences
+                         : static_cast<int>(std::clamp<std::int64_t>(kMostStateBytes / stateBytes,
+                                                                     1, kMaxSequences));
+}
 
 // Rows of one decode call.
 class DecodeBatch {

@@ -6,7 +6,6 @@
 
 #include "inference/llama_reading.h"
 #include "inference/own_attention.h"
-#include "inference/validate_model.h"
 
 namespace isopro {
 namespace {
@@ -43,7 +42,7 @@ std::string textOr(const GgufFile& file, const char* key, const char* absent) {
 
 }  // namespace
 
-Inspection inspect(const std::string& path) {
+Inspection inspect(const std::string& path, bool byLlama) {
   const GgufFile file = GgufFile::open(path);
   Inspection result;
   result.version = file.version();
@@ -84,7 +83,9 @@ Inspection inspect(const std::string& path) {
       const bool isOwn = OwnProducts::reasonAgainst(file, false) == nullptr &&
                          OwnAttention::reads(inventory.hyper);
       result.kvType = isOwn ? "f16" : textOr(file, "isopro.kv_cache_type", "f16");
-      result.warnings = readWithoutWeights(path);
+      result.cache = inventory.cache;
+      result.evaluatesAlone = inventory.memory != SequenceMemory::kCells;
+      if (byLlama) result.warnings = readWithoutWeights(path);
     } catch (const Error& error) {
       result.problem = Problem{error.code(), error.what()};
     }

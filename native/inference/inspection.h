@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "inference/own_products.h"
+#include "inference/validate_model.h"
 #include "support/error.h"
 #include "support/gguf.h"
 
@@ -52,9 +53,12 @@ struct Inspection {
   std::vector<TensorSummary> tensors;
   std::optional<Problem> problem;     // why the engine would refuse the file; none for adapters
   std::vector<std::string> warnings;  // of llama.cpp
+  std::optional<CacheShape> cache;    // where the validators take the file
+  bool evaluatesAlone = false;        // as Model::evaluatesAlone
 };
 
-// Throws MODEL_NOT_FOUND, or MODEL_CORRUPT where the structure itself cannot be read.
-Inspection inspect(const std::string& path);
+// `byLlama`: llama.cpp may read the file, too. Throws MODEL_NOT_FOUND, or MODEL_CORRUPT where the
+// structure itself cannot be read.
+Inspection inspect(const std::string& path, bool byLlama);
 
 }  // namespace isopro

@@ -19,7 +19,7 @@ void refuseUnread(const std::string& path, const std::string& said) {
 
 void checkDecoder(const llama_model* model, const std::string& path) {
   if (llama_model_has_encoder(model) || !llama_model_has_decoder(model) ||
-      llama_model_is_recurrent(model) || llama_model_is_hybrid(model))
+      llama_model_is_diffusion(model))
     throw Error(ErrorCode::modelUnsupported, path + " is not a decoder-only transformer");
 }
 

@@ -68,7 +68,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpuLayers;
   // What ggml repacks, for AMX, it multiplies itself.
-  params.use_extra_bufts = !(hasOwnProducts && knowsAll);
+  params.use_extra_bufts = options.repacks && !(hasOwnProducts && knowsAll);
   Loading loading{control, false, nullptr};
   params.progress_callback_user_data = &loading;
   params.progress_callback = [](float progress, void* user) {
@@ -106,13 +106,15 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   model->kvType_ = wanted.empty() ? GGML_TYPE_F16 : kvTypeOf(wanted, fault);
   if (options.kvType.empty() && ownAttention) model->kvType_ = GGML_TYPE_F16;
   const auto block = static_cast<int>(ggml_blck_size(model->kvType_));
-  if (hyper.headWidth % block != 0) {
-    throw Error(fault, std::string("a KV cache of type ") + ggml_type_name(model->kvType_) +
-                           " needs heads of a multiple of " + std::to_string(block) +
-                           " values; these have " + std::to_string(hyper.headWidth));
+  const CacheShape& cache = model->inventory_.cache;
+  for (const std::int64_t width : cache.headWidths) {
+    if (width % block != 0)
+      throw Error(fault, std::string("a KV cache of type ") + ggml_type_name(model->kvType_) +
+                             " needs heads of a multiple of " + std::to_string(block) +
+                             " values; these have " + std::to_string(width));
   }
-  model->kvBytesPerToken_ = 2 * hyper.layers * hyper.keyWidth() / block *
-                            static_cast<std::int64_t>(ggml_type_size(model->kvType_));
+  model->kvBytesPerToken_ =
+      cache.valuesPerToken / block * static_cast<std::int64_t>(ggml_type_size(model->kvType_));
   return model;
 }
 

@@ -29,6 +29,8 @@ struct ModelOptions {
   std::string kvType;  // f32, f16, bf16 or q8_0; empty: f16 where attention is ours
                        // (own_attention.h), else the file's isopro.kv_cache_type, else f16
   Matmul matmul = Matmul::kGgml;
+  bool repacks = true;  // ggml may keep copies of matrices in another order, which it multiplies
+                        // faster
 };
 
 // progress in [0, 1]; cancelled is polled between tensors.
@@ -62,6 +64,13 @@ class Model {
   ggml_type kvType() const { return kvType_; }
   // Bytes of keys and values that one token occupies in all layers.
   std::int64_t kvBytesPerToken() const { return kvBytesPerToken_; }
+  // Bytes that a sequence occupies whatever its length: the state of a recurrent model.
+  std::int64_t stateBytes() const { return inventory_.cache.stateBytes; }
+  // Whether each sample is evaluated by itself, in calls of its own: what the model keeps of a text
+  // cannot be shared, copied in part or cut.
+  bool evaluatesAlone() const { return inventory_.memory != SequenceMemory::kCells; }
+  // Whether the architecture has a validator, and thus a graph that this engine knows.
+  bool isKnown() const { return findArchitecture(inventory_.architecture) != nullptr; }
 
   std::string metadata(const char* key) const;  // empty where the key is absent
   std::string chatTemplate() const;             // empty where the file has none

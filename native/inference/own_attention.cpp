@@ -46,7 +46,9 @@ bool isWidth(std::int64_t width) {
 }  // namespace
 
 bool OwnAttention::reads(const Hyperparameters& hyper) {
-  return kernels::attentionRows() != nullptr && isWidth(hyper.headWidth) && hyper.attentionCap == 0;
+  // Of an architecture without a validator nothing is known: its width is 0.
+  return kernels::attentionRows() != nullptr && hyper.headWidth > 0 && isWidth(hyper.headWidth) &&
+         hyper.attentionCap == 0;
 }
 
 OwnAttention::OwnAttention(int threads) : OwnAttention(*kernels::attentionRows(), threads) {}

@@ -155,10 +155,10 @@ void Scheduler::shapeCache() {
     if (prompt.seeds.empty()) continue;
     prompts_.push_back(&prompt.tokens);
     longest = std::max(longest, prompt.tokens.size());
-    shared = shared || prompt.seeds.size() > 1;
+    shared = shared || (prompt.seeds.size() > 1 && !model_.evaluatesAlone());
   }
   const int cells = static_cast<int>(longest) + request_.limits.maxTokens;
-  plan_ = CallPlan::of(model_.usesGpu(), progress_.total);
+  plan_ = CallPlan::of(model_.usesGpu(), progress_.total, model_.evaluatesAlone());
   rowGroup_ = plan_.batchInvariant ? kRowGroup : 1;
   const auto sequences = [&](int live) {
     return roundedUp(live, rowGroup_) + (shared ? 1 : 0) + (framed_ ? 1 : 0);
@@ -168,7 +168,9 @@ void Scheduler::shapeCache() {
            std::int64_t{sequences(live)} * roundedUp(cells, kCellGroup) <
                std::int64_t{request_.cellBudget} + kCellGroup;
   };
-  const int most = std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
+  const int most =
+      plan_.alone ? 1
+                  : std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
   framed_ = plan_.batchInvariant && haveFrame();
   if (framed_ && !fits(std::min(most, rowGroup_))) framed_ = false;
   int slots = most;
@@ -208,6 +210,7 @@ bool Scheduler::haveFrame() const {
 void Scheduler::startSamples() {
   while (!freeIds_.empty() && (group_ || nextPrompt())) {
     const size_t first = live_.size();
+    if (plan_.alone && group_->started > 0) evaluatePrompt();  // for this sample, too
     while (group_->started < group_->samples && !freeIds_.empty()) startSample();
     std::vector<LiveSample*> sequences;
     for (size_t i = first; i < live_.size(); ++i) sequences.push_back(&live_[i]);
@@ -235,7 +238,7 @@ bool Scheduler::nextPrompt() {
   group_.emplace();
   group_->index = static_cast<int>(nextPrompt_++);
   group_->samples = static_cast<int>(promptOf(*group_).seeds.size());
-  group_->id = group_->samples > 1 ? promptId_ : *freeIds_.begin();
+  group_->id = group_->samples > 1 && !plan_.alone ? promptId_ : *freeIds_.begin();
   evaluatePrompt();
   return true;
 }
@@ -245,6 +248,7 @@ bool Scheduler::nextPrompt() {
 // same pieces. A piece that a frame divides has the same values in its parts.
 void Scheduler::evaluatePrompt() {
   const std::vector<Token>& tokens = promptOf(*group_).tokens;
+  group_->boundary.clear();
   size_t evaluated = takeFrame(tokens);
   const auto kept =
       static_cast<size_t>(framed_ ? commonBeginning(prompts_, evaluatedPrompts_, rowGroup_) : 0);

@@ -1,6 +1,7 @@
 // Batched sampling with continuous batching: what following prompts have in common is evaluated
 // once, and each prompt once; each of their samples has a copy of their keys and values, sequences
-// join and leave the running batch at every step.
+// join and leave the running batch at every step. Of a model that evaluates each sample by itself
+// (Model::evaluatesAlone) one lives at a time, and its prompt is evaluated for it alone.
 #pragma once
 
 #include <atomic>

@@ -25,7 +25,9 @@ bool readableRows(const ggml_tensor* tensor) {
 }  // namespace
 
 bool RowAdapters::takes(const Model& model, const AppliedAdapter& adapter) {
-  return !model.usesGpu() && (adapter.adapter == nullptr || !adapter.adapter->pairs().empty());
+  // Of a graph that is not known nobody can say that each row of a product is one of the call.
+  return !model.usesGpu() && model.isKnown() &&
+         (adapter.adapter == nullptr || !adapter.adapter->pairs().empty());
 }
 
 void RowAdapters::clear() {

@@ -23,6 +23,14 @@ std::vector<llama_seq_id> idsFrom(int first, int count) {
   return ids;
 }
 
+// What a model that evaluates each sample by itself keeps of a prompt is of no use to another.
+BatchSettings settingsOf(const Model& model, BatchSettings settings) {
+  if (!model.evaluatesAlone()) return settings;
+  settings.prefixTokens = 0;
+  settings.maxSequences = std::min(settings.maxSequences, sequencesWithState(model.stateBytes()));
+  return settings;
+}
+
 int keptSequences(const BatchSettings& settings) {
   return settings.prefixTokens == 0
              ? 0
@@ -46,13 +54,14 @@ int RunningBatch::BatchRow::wantedCells() const {
 RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettings& settings)
     : context_(context),
       pool_(pool),
-      settings_(settings),
+      settings_(settingsOf(context.model(), settings)),
       model_(context.model()),
-      plan_(CallPlan::of(model_.usesGpu(), settings.maxSequences > 1 ? settings.maxSequences : 2)),
-      promptRows_(settings.deterministic ? plan_.promptRows : kBatchTokens),
-      paddingId_(settings.maxSequences + keptSequences(settings)),
-      prefixes_(settings.prefixTokens, idsFrom(settings.maxSequences, keptSequences(settings))),
-      freeIds_(idsFrom(0, settings.maxSequences)),
+      plan_(CallPlan::of(model_.usesGpu(), std::max(2, settings_.maxSequences),
+                         model_.evaluatesAlone())),
+      promptRows_(settings_.deterministic || plan_.alone ? plan_.promptRows : kBatchTokens),
+      paddingId_(settings_.maxSequences + keptSequences(settings_)),
+      prefixes_(settings_.prefixTokens, idsFrom(settings_.maxSequences, keptSequences(settings_))),
+      freeIds_(idsFrom(0, settings_.maxSequences)),
       rowAdapters_(pool) {}
 
 void RunningBatch::join(std::int64_t number, BatchRequest request) {
@@ -94,7 +103,7 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
     while (!promiseMore());
     std::vector<BatchRow*> left;
     for (BatchRow& row : rows_) left.push_back(&row);
-    if (own_.live > 0) closeGaps();
+    if (own_.live > 0 && !plan_.alone) closeGaps();
     const auto prompts = std::count_if(rows_.begin(), rows_.end(),
                                        [](const BatchRow& row) { return row.isPrompt(); });
     int promptTokens = promptRows_ * std::clamp(static_cast<int>(prompts), 1, kMostPromptCalls);
@@ -209,14 +218,15 @@ void RunningBatch::admit(StepReport& report) {
 void RunningBatch::shapeCache() {
   const int outgrown = std::exchange(outgrown_, 0);
   own_ = {};
-  if (settings_.prefixTokens == 0 && plan_.batchInvariant && settings_.maxSequences > 1) {
+  if (plan_.alone ||
+      (settings_.prefixTokens == 0 && plan_.batchInvariant && settings_.maxSequences > 1)) {
     int needed = std::max(settings_.cells / settings_.maxSequences, 2 * outgrown);
     for (const BatchRow& row : queue_) needed = std::max(needed, row.wantedCells());
     const int cells = roundedUp(needed, kCellGroup);
     const int live =
         std::min(settings_.maxSequences, roundedUp(settings_.cells, kCellGroup) / cells);
-    if (live >= std::min(kRowGroup, settings_.maxSequences))
-      own_ = {live, roundedUp(live, kRowGroup), cells};
+    if (plan_.alone || live >= std::min(kRowGroup, settings_.maxSequences))
+      own_ = {live, plan_.alone ? live : roundedUp(live, kRowGroup), cells};
   }
   if (own_.live > 0) {
     context_.prepare(

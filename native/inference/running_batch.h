@@ -5,7 +5,8 @@
 //
 // A row of attention walks every cell of its cache. Where requests are short enough that several
 // have room for caches of their own, each has one, and an idle batch decides that anew. Otherwise,
-// and where prefixes are kept, all share one.
+// and where prefixes are kept, all share one. Of a model that evaluates each sample by itself each
+// has one of its own, and calls of its own.
 //
 // A reply is promised cells as it needs them (Kwon et al. 2023, PagedAttention, section 4.5:
 // preemption, recomputation): one that nobody bounded takes no more than it says. Where none are

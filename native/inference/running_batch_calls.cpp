@@ -121,7 +121,7 @@ std::vector<RunningBatch::SharedCall> RunningBatch::ownCallsOf(const std::vector
   std::vector<SharedCall> calls;
   for (size_t i = 0; i < replies.size();) {
     const size_t left = replies.size() - i;
-    const size_t most = left > static_cast<size_t>(kInvariantRows)
+    const size_t most = plan_.alone || left > static_cast<size_t>(kInvariantRows)
                             ? static_cast<size_t>(plan_.sampledRows(static_cast<int>(left)))
                             : static_cast<size_t>(kInvariantRows);
     SharedCall call;

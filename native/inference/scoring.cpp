@@ -75,6 +75,34 @@ class Scorer {
     branchesCost_.tokens += static_cast<int>(tree.rows.size());
   }
 
+  // A text of a model that evaluates each by itself, in the calls of generate: its beginning as
+  // a prompt, then a call a token. Scores the tokens of the branch.
+  void scoreAlone(const Branch& branch, std::size_t index) {
+    if (branch.tokens.empty()) return;
+    context_.removeSequence(kTrunk);
+    evaluated_ = 0;
+    const auto targets = [&](std::size_t token) {
+      std::vector<TreeTarget> asked;
+      const auto from = static_cast<std::size_t>(branch.from);
+      if (token >= from) asked.push_back({branch.tokens[token], index, token - from});
+      return asked;
+    };
+    growTrunk(static_cast<size_t>(branch.at), targets(0));
+    const Timed timed(branchesCost_.time);
+    for (std::size_t i = 1; i < branch.tokens.size(); ++i) {
+      add({branch.tokens[i - 1], branch.at + static_cast<int>(i) - 1, 0, 0, targets(i)}, kTrunk);
+      decode();
+      ++branchesCost_.tokens;
+    }
+  }
+
+  void prepareAlone(const std::vector<Branch>& branches) {
+    std::size_t cells = 1;
+    for (const Branch& branch : branches)
+      cells = std::max(cells, static_cast<std::size_t>(branch.at) + branch.tokens.size());
+    context_.prepare({static_cast<int>(cells), 1, 1});
+  }
+
   const Evaluated& trunkCost() const { return trunkCost_; }
   const Evaluated& branchesCost() const { return branchesCost_; }
 
@@ -178,6 +206,12 @@ std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool,
     branches.push_back({static_cast<int>(prefix.size()), tokens, 0});
     if (!tokens.empty()) first.push_back({tokens.front(), i, 0});
   }
+  if (model.evaluatesAlone()) {
+    Scorer scorer(context, pool, prefix, alternatives, cancelled, results);
+    scorer.prepareAlone(branches);
+    for (std::size_t i = 0; i < branches.size(); ++i) scorer.scoreAlone(branches[i], i);
+    return results;
+  }
   // One row a call has the values that it has alone only with nothing of others before it.
   const std::vector<TokenTree> trees = treesOf(branches, {cellBudget, stepwise ? 1 : kMostLeaves});
   Scorer scorer(context, pool, prefix, alternatives, cancelled, results);
@@ -206,6 +240,11 @@ BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector
     }
     model.checkTokens(tokens, name.c_str());
     checkLength(static_cast<size_t>(at) + tokens.size(), name + " and the tokens before it", limit);
+    if (model.evaluatesAlone()) {
+      cut.push_back(branches[i]);
+      result.scores.push_back(emptyScores(tokens.size() - static_cast<size_t>(from), -1));
+      continue;
+    }
     const int begin = (at - 1) / kRowGroup * kRowGroup;
     std::vector<Token> all(trunk.begin() + begin, trunk.begin() + at);
     all.insert(all.end(), tokens.begin(), tokens.end());
@@ -213,10 +252,15 @@ BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector
     if (places.insert(at).second) result.repeatedTokens += at - begin;
     result.scores.push_back(emptyScores(tokens.size() - static_cast<size_t>(from), -1));
   }
-  const std::vector<TokenTree> trees = treesOf(cut, {cellBudget, kMostLeaves});
   Scorer scorer(context, pool, trunk, -1, cancelled, result.scores);
-  scorer.prepare(0, trees);
-  for (const TokenTree& tree : trees) scorer.score(tree, false);
+  if (model.evaluatesAlone()) {
+    scorer.prepareAlone(cut);
+    for (std::size_t i = 0; i < cut.size(); ++i) scorer.scoreAlone(cut[i], i);
+  } else {
+    const std::vector<TokenTree> trees = treesOf(cut, {cellBudget, kMostLeaves});
+    scorer.prepare(0, trees);
+    for (const TokenTree& tree : trees) scorer.score(tree, false);
+  }
   result.trunk = scorer.trunkCost();
   result.branches = scorer.branchesCost();
   return result;

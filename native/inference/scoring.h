@@ -49,7 +49,8 @@ struct BranchScores {
 // branch needs it. The last one to kRowGroup tokens before a branch are evaluated with it, so that
 // every row is computed in a group wherever the branches stand: bit for bit what scoreContinuations
 // says of trunk[0, cut) followed by trunk[cut, at) and the branch, cut being the last multiple of
-// kRowGroup below `at`.
+// kRowGroup below `at`. Of a model that evaluates each sample by itself: of trunk[0, at) followed
+// by the branch, each from its first token on.
 BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector<Token>& trunk,
                            const std::vector<Branch>& branches, int cellBudget,
                            const std::atomic<bool>& cancelled);

@@ -328,8 +328,10 @@ void Tokenizer::call(std::string_view text, bool parseControl, std::vector<Token
       count = fill(static_cast<std::size_t>(-count));
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const Error&) {
-    throw;
+  } catch (const Error& failure) {
+    if (failure.code() != ErrorCode::nativeFailure) throw;
+    throw Error(ErrorCode::invalidArgument,
+                std::string("the text cannot be tokenised: ") + failure.what());
   } catch (const std::exception& failure) {
     // Where the standard library bounds its expressions itself, it throws.
     throw Error(ErrorCode::invalidArgument,

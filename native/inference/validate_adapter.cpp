@@ -68,10 +68,9 @@ void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
   expectText(adapter, "adapter.type", "lora");
   const auto architecture = adapter.text("general.architecture");
   if (!architecture) adapter.fail("metadata \"general.architecture\" is missing");
-  if (*architecture != base.hyper.architecture.name) {
+  if (*architecture != base.architecture) {
     adapter.fail(ErrorCode::adapterMismatch, "the adapter is for " + inQuotes(*architecture) +
-                                                 ", the base model is " +
-                                                 base.hyper.architecture.name);
+                                                 ", the base model is " + base.architecture);
   }
   const GgufValue* alpha = adapter.find("adapter.lora.alpha");
   if (alpha == nullptr || alpha->isArray || alpha->type != GgufType::Float32 ||

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "inference/validate_decoder.h"
 #include "inference/validate_vocabulary.h"
 
 namespace isopro {
@@ -100,6 +101,13 @@ void checkRopeFactors(const GgufFile& file) {
   }
 }
 
+void checkAlignment(const GgufFile& file) {
+  if (file.alignment() % tensorAlignment == 0) return;
+  file.fail(ErrorCode::modelUnsupported, "tensors are aligned to " +
+                                             std::to_string(file.alignment()) +
+                                             " bytes, which is not a multiple of 32");
+}
+
 }  // namespace
 
 bool isWeightType(ggml_type type) {
@@ -138,15 +146,19 @@ bool isWeightType(ggml_type type) {
 ModelInventory validateModel(const GgufFile& file) {
   if (file.metadata().size() > kMostEntries)
     file.fail(std::to_string(file.metadata().size()) + " metadata entries");
-  const Hyperparameters h = readHyperparameters(file);
-  const auto vocabulary = static_cast<std::int64_t>(validateVocabulary(file));
-  if (file.alignment() % tensorAlignment != 0) {
-    file.fail(ErrorCode::modelUnsupported, "tensors are aligned to " +
-                                               std::to_string(file.alignment()) +
-                                               " bytes, which is not a multiple of 32");
+  if (isOtherDecoder(file)) {
+    checkAlignment(file);
+    return validateDecoder(file);
   }
+  const Hyperparameters h = readHyperparameters(file);
+  const auto vocabulary =
+      static_cast<std::int64_t>(validateVocabulary(file, Tokenizers::kGpt2AndLlama));
+  checkAlignment(file);
 
-  ModelInventory inventory{h, {}};
+  ModelInventory inventory;
+  inventory.architecture = h.architecture.name;
+  inventory.cache = {{h.headWidth}, 2 * h.layers * h.keyWidth(), 0};
+  inventory.hyper = h;
   std::size_t found = 0;
   for (const Expected& expected : expectedTensors(h, vocabulary)) {
     const GgufTensor* tensor = file.findTensor(expected.name);

@@ -6,16 +6,28 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "model/hyper_parameters.h"
+#include "model/text_decoders.h"
 #include "support/gguf.h"
 
 namespace isopro {
 
-// A model's hyper-parameters, and the [input, output] sizes of its matrices, which an adapter must
-// fit.
+// What one sequence takes of the cache.
+struct CacheShape {
+  std::vector<std::int64_t> headWidths;  // of keys and values; blocks of a quantised cache fit them
+  std::int64_t valuesPerToken = 0;       // of keys and values, in all layers
+  std::int64_t stateBytes = 0;           // whatever its length
+};
+
+// What the engine knows of a model from its file: hyper-parameters where its architecture has a
+// validator, and the [input, output] sizes of its matrices, which an adapter must fit.
 struct ModelInventory {
-  Hyperparameters hyper;
+  std::string architecture;
+  SequenceMemory memory = SequenceMemory::kCells;
+  CacheShape cache;
+  Hyperparameters hyper;  // of findArchitecture's alone
   std::unordered_map<std::string, std::array<std::int64_t, 2>> matrices;
 };
 

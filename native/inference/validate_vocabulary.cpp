@@ -1,5 +1,6 @@
 #include "inference/validate_vocabulary.h"
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <unordered_set>
@@ -96,6 +97,41 @@ void checkByteFallback(const GgufFile& file, const std::vector<std::string_view>
   }
 }
 
+// The bytes of a token of RWKV's vocabulary, which writes some of them as \t, \n, \r or \xNN.
+std::string rwkvBytes(std::string_view token) {
+  std::string bytes;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    if (token[i] != '\\' || i + 1 == token.size()) {
+      bytes += token[i];
+      continue;
+    }
+    const char escaped = token[++i];
+    if (escaped != 'x' || i + 2 >= token.size()) {
+      bytes += escaped == 't' ? '\t' : escaped == 'n' ? '\n' : escaped == 'r' ? '\r' : escaped;
+      continue;
+    }
+    const auto digit = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
+    bytes += static_cast<char>(digit(token[i + 1]) * 16 + digit(token[i + 2]));
+    i += 2;
+  }
+  return bytes;
+}
+
+// Where a byte begins tokens and is none itself, llama.cpp goes round in a circle.
+void checkRwkvBytes(const GgufFile& file, const std::vector<std::string_view>& tokens) {
+  std::array<bool, 256> known{};
+  for (const std::string_view token : tokens) {
+    const std::string bytes = rwkvBytes(token);
+    if (bytes.size() == 1) known[static_cast<unsigned char>(bytes.front())] = true;
+  }
+  for (std::size_t byte = 0; byte < known.size(); ++byte) {
+    if (!known[byte])
+      file.fail(ErrorCode::modelUnsupported, "the vocabulary has no token for the byte " +
+                                                 std::to_string(byte) +
+                                                 ", so that not every text has tokens");
+  }
+}
+
 void checkSpecialTokens(const GgufFile& file, std::size_t count) {
   const auto check = [&](const std::string& key) {
     const auto id = file.integer(key);
@@ -118,13 +154,17 @@ void checkSpecialTokens(const GgufFile& file, std::size_t count) {
 
 }  // namespace
 
-std::size_t validateVocabulary(const GgufFile& file) {
+std::size_t validateVocabulary(const GgufFile& file, Tokenizers taken) {
   const auto model = file.text("tokenizer.ggml.model");
   if (!model) file.fail("metadata \"tokenizer.ggml.model\" is missing");
-  const bool bytePair = *model == "gpt2";
-  if (!bytePair && *model != "llama")
-    file.fail(ErrorCode::modelUnsupported,
-              "tokenizer " + inQuotes(*model) + " is not supported, only gpt2 and llama");
+  const bool all = taken == Tokenizers::kAll;
+  const bool bytePair = *model == "gpt2" || (all && *model == "gemma4");
+  const bool byteFallback = *model == "llama" || (all && *model == "plamo2");
+  const bool rwkv = all && *model == "rwkv";
+  if (!bytePair && !byteFallback && !rwkv)
+    file.fail(ErrorCode::modelUnsupported, "tokenizer " + inQuotes(*model) +
+                                               " is not supported, only gpt2 and llama" +
+                                               (all ? ", gemma4, plamo2 and rwkv" : ""));
 
   const auto tokens = file.texts("tokenizer.ggml.tokens");
   if (!tokens) file.fail("metadata \"tokenizer.ggml.tokens\" is missing");
@@ -134,17 +174,23 @@ std::size_t validateVocabulary(const GgufFile& file) {
   checkTypes(file, *tokens);
   checkScores(file, tokens->size());
   if (bytePair) {
-    checkMerges(file);
     const auto pre = file.text("tokenizer.ggml.pre");
+    // llama.cpp gives its words no merges.
+    if (!all || !pre || *pre != "kimi-k2") checkMerges(file);
     // These hand words with spaces to the merge table, where llama.cpp asserts that there are none.
-    for (const char* raw :
-         {"gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace", "kimi-k2"}) {
-      if (pre && *pre == raw)
+    const std::array<const char*, 5> raw = {"whitespace", "granite-embed-multi-311m", "gemma4",
+                                            "sarvam-moe", "kimi-k2"};
+    // Of the others the models write spaces in another way.
+    const auto last = all ? raw.begin() + 2 : raw.end();
+    for (auto name = raw.begin(); name != last; ++name) {
+      if (pre && *pre == *name)
         file.fail(ErrorCode::modelUnsupported,
                   "pre-tokenizer " + inQuotes(*pre) + " is not supported");
     }
-  } else {
+  } else if (byteFallback) {
     checkByteFallback(file, *tokens);
+  } else {
+    checkRwkvBytes(file, *tokens);
   }
   checkSpecialTokens(file, tokens->size());
   file.text("tokenizer.chat_template");

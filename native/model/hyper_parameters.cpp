@@ -5,6 +5,8 @@
 #include <limits>
 #include <sstream>
 
+#include "model/text_decoders.h"
+
 namespace isopro {
 namespace {
 
@@ -93,8 +95,10 @@ Architecture readArchitecture(const GgufFile& file) {
   const auto architecture = file.text("general.architecture");
   if (!architecture) file.fail("metadata \"general.architecture\" is missing");
   if (const Architecture* known = findArchitecture(*architecture)) return *known;
+  const bool generates = findTextDecoder(*architecture) != nullptr;
   file.fail(ErrorCode::archUnsupported,
-            "architecture " + inQuotes(*architecture) + " is not supported");
+            "architecture " + inQuotes(*architecture) +
+                (generates ? " can be run, but not trained" : " is not supported"));
 }
 
 // Features of llama.cpp that these architectures' files can switch on, but that neither the engine

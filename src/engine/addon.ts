@@ -41,6 +41,13 @@ export interface NativeModelInfo {
   /** Type of the cached keys and values: f32, f16, bf16 or q8_0. */
   kvType: string;
   kvBytesPerToken: number;
+  /** Bytes that a sequence takes whatever its length: the state of a recurrent model, else 0. */
+  stateBytes: number;
+  /**
+   * True if each sample is evaluated by itself, because what the model keeps of a text cannot be
+   * shared: its prompt is evaluated for it alone, and no prefix of it is kept.
+   */
+  evaluatesAlone: boolean;
   parameters: number;
   bytes: number;
   quantisation: string;
@@ -257,6 +264,15 @@ export interface NativeInspection {
    * backward pass; or null.
    */
   readonly trainingProblem: { readonly code: ErrorCode; readonly message: string } | null;
+  /** What a sequence takes of the cache; null where the file is refused before that is known. */
+  readonly cache: {
+    /** Keys and values of one token, in all layers. */
+    readonly valuesPerToken: number;
+    /** Bytes whatever the length: the state of a recurrent model. */
+    readonly stateBytes: number;
+  } | null;
+  /** As in NativeModelInfo. */
+  readonly evaluatesAlone: boolean;
 }
 
 export interface NativeModel {
@@ -533,7 +549,20 @@ export interface Addon {
   processorFeatures(): Record<string, string>;
   /** loadModel's default of threads. */
   physicalCores(): number;
-  inspectModel(path: string): Promise<NativeInspection>;
+  /** Without `byLlama`, llama.cpp does not see the file. */
+  inspectModel(path: string, byLlama: boolean): Promise<NativeInspection>;
+  /** True where a file's architecture has no validator; checks such a file. */
+  wantsTrial(path: string): Promise<boolean>;
+  /** Ends this process with one of the exit codes where it is over a limit. */
+  tryModel(
+    path: string,
+    limits: {
+      readonly processorSeconds: number;
+      readonly bytes: number;
+      readonly processorExit: number;
+      readonly memoryExit: number;
+    },
+  ): Promise<void>;
   readonly Cancellation: new () => NativeCancellation;
   readonly NativeModel: new () => NativeModel;
   /** Cancels and ends every job thread of this environment. */

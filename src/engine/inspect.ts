@@ -4,6 +4,7 @@ import { loadAddon, settled, type NativeInspection } from './addon.js';
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { checked } from './argument-check.js';
 import { resolveModel } from './model-files.js';
+import { trialProblem } from './model-trial.js';
 
 export interface ModelInspection extends Omit<NativeInspection, 'metadata'> {
   /** Scalars as text, arrays as their type and length, in the file's order. */
@@ -19,6 +20,13 @@ export async function inspectModel(pathOrAlias: string): Promise<ModelInspection
   const { path } = await resolveModel(checked(z.string().min(1), pathOrAlias, 'pathOrAlias'), {
     download: false,
   });
-  const { metadata, ...inspection } = await settled(loadAddon().addon.inspectModel(path));
-  return { ...inspection, metadata: dictionary(metadata) };
+  const failed = await trialProblem(path);
+  const { metadata, ...inspection } = await settled(
+    loadAddon().addon.inspectModel(path, failed === null),
+  );
+  const described = { ...inspection, metadata: dictionary(metadata) };
+  if (failed === null || inspection.problem !== null || inspection.kind === 'adapter')
+    return described;
+  const problem = { code: failed.code, message: failed.message };
+  return { ...described, problem, trainingProblem: problem };
 }

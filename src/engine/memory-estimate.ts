@@ -17,6 +17,9 @@ export interface MemoryEstimate {
   readonly kvBytesPerToken: number;
   readonly contextTokens: number;
   readonly kvBytes: number;
+  /** State of one sequence, whatever its length: of a recurrent model, else 0. */
+  readonly stateBytes: number;
+  /** With the state of one sequence. */
   readonly totalBytes: number;
 }
 
@@ -28,7 +31,7 @@ export async function estimateMemory(
   inspection: ModelInspection,
   contextTokens: number,
 ): Promise<MemoryEstimate | null> {
-  const { architecture, metadata } = inspection;
+  const { architecture, metadata, cache } = inspection;
   const dimension = (name: string): number => Number(metadata[`${architecture}.${name}`] ?? NaN);
   const heads = dimension('attention.head_count');
   const keyValueHeads =
@@ -37,21 +40,26 @@ export async function estimateMemory(
       : heads;
   const headDimension = dimension('embedding_length') / heads;
   const orDefault = (value: number): number => (Number.isNaN(value) ? headDimension : value);
-  const kvBytesPerToken =
-    F16_BYTES *
+  // The formula: of files that do not load, such as the first part of several.
+  const valuesPerToken =
+    cache?.valuesPerToken ??
     dimension('block_count') *
-    keyValueHeads *
-    (orDefault(dimension('attention.key_length')) + orDefault(dimension('attention.value_length')));
+      keyValueHeads *
+      (orDefault(dimension('attention.key_length')) +
+        orDefault(dimension('attention.value_length')));
+  const kvBytesPerToken = F16_BYTES * valuesPerToken;
   if (!Number.isFinite(kvBytesPerToken)) return null;
   const weightsBytes =
     inspection.types.reduce((sum, { bytes }) => sum + bytes, 0) + (await furtherPartsBytes(file));
   const kvBytes = kvBytesPerToken * contextTokens;
+  const stateBytes = cache?.stateBytes ?? 0;
   return {
     weightsBytes,
     kvBytesPerToken,
     contextTokens,
     kvBytes,
-    totalBytes: weightsBytes + kvBytes,
+    stateBytes,
+    totalBytes: weightsBytes + kvBytes + stateBytes,
   };
 }
 

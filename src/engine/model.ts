@@ -37,6 +37,7 @@ import { runGeneration, type Rollout } from './generation.js';
 import { infillTokens, type InfillTokens } from './infill.js';
 import { chatMessage, chatMessages, type MessageInput } from './messages.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
+import { requireTrial } from './model-trial.js';
 import { single } from './single-precision.js';
 import { RunningBatch, type BatchSettings } from './running-batch.js';
 import {
@@ -151,6 +152,7 @@ export async function loadModel(
   const { signal, onDownload, onProgress } = valid;
   const { addon } = loadAddon();
   const { path } = await resolveModel(pathOrAlias, { signal, onProgress: onDownload });
+  await requireTrial(path, signal);
   const allLayers = process.platform === 'darwin' && process.arch === 'arm64' ? 100_000 : 0;
   const native = typed(() => new addon.NativeModel());
   // A callback that throws ends the loading, and what it threw arrives at the caller.
@@ -184,7 +186,10 @@ export async function loadModel(
   }
   const given = typed(() => native.info());
   const info = { ...given, ends: [...given.ends] }; // a list, which JSON writes as one
-  const fitting = Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
+  const fitting = Math.min(
+    MOST_CELLS,
+    Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken))),
+  );
   return new Model(addon, native, path, info, valid.contextTokens ?? fitting);
 }
 

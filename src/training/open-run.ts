@@ -9,8 +9,8 @@ import path from 'node:path';
 import { algorithmOf } from '../algorithms/index.js';
 import { localBackend } from '../backends/local.js';
 import { Closers } from '../closers.js';
-import { modelShape } from '../engine/adapter-files.js';
-import { loadModel, type Model } from '../engine/model.js';
+import { loadModel, type LoadModelOptions, type Model } from '../engine/model.js';
+import { loadTrainable } from '../engine/trainable-model.js';
 import { rendererChange, type RendererIds } from '../engine/renderer-change.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
@@ -246,33 +246,24 @@ function refuseWithoutReferences({ buffer }: RunSettings, { id, hasReferences }:
 }
 
 /** The results of a run are those of one thread count. */
-export function openModel(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
-  const { name, threads, matmul, contextTokens } = settings.model;
-  return loadModel(name, {
-    fixedThreads: true,
-    matmul,
-    ...(threads === 0 ? {} : { threads }),
-    ...given({ contextTokens, signal }),
-  });
-}
+const loadingOf = (
+  { model: { threads, matmul, contextTokens } }: RunSettings,
+  signal: AbortSignal | undefined,
+): LoadModelOptions => ({
+  fixedThreads: true,
+  matmul,
+  ...(threads === 0 ? {} : { threads }),
+  ...given({ contextTokens, signal }),
+});
 
-/**
- * Opens the model as `openModel`, and rejects one that cannot be trained before anything is
- * sampled.
- */
-export async function openTrainee(
+export const openModel = (settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> =>
+  loadModel(settings.model.name, loadingOf(settings, signal));
+
+/** Opens the model as `openModel`, and rejects one that cannot be trained before it is loaded. */
+export const openTrainee = (
   settings: RunSettings,
   signal: AbortSignal | undefined,
-): Promise<Model> {
-  const model = await openModel(settings, signal);
-  try {
-    await modelShape(model.path);
-    return model;
-  } catch (error) {
-    await model.dispose();
-    throw error;
-  }
-}
+): Promise<Model> => loadTrainable(settings.model.name, loadingOf(settings, signal));
 
 const newRunId = (): string => randomBytes(16).toString('hex');
 

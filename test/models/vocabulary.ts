@@ -181,3 +181,70 @@ export function scoredVocabulary(size?: number, mergeCount = 80): Vocabulary {
     ],
   };
 }
+
+/**
+ * Of Gemma 4: byte-level BPE without its table of characters. Spaces are written as ▁, and a
+ * `<0xNN>` token stands for each byte that no piece covers.
+ */
+export function gemma4Vocabulary(mergeCount = 80): Vocabulary {
+  const merges = learnMerges(mergeCount)
+    .map((pair) => pair.map((part) => part.replaceAll('Ġ', '▁')))
+    .filter((pair) => pair.every((part) => /^[▁a-z]+$/.test(part)));
+  const tokens = ['<pad>', '<eos>', '<bos>', '<unk>', '<|im_start|>', '<|im_end|>'];
+  const controlIds = tokens.map((_, id) => id);
+  const types = [CONTROL, CONTROL, CONTROL, UNKNOWN, CONTROL, CONTROL];
+  for (let byte = 0; byte < 256; byte++) {
+    tokens.push(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`);
+    types.push(BYTE);
+  }
+  const pieces = ['▁', ...'abcdefghijklmnopqrstuvwxyz', ...merges.map((pair) => pair.join(''))];
+  for (const piece of new Set(pieces)) {
+    tokens.push(piece);
+    types.push(NORMAL);
+  }
+  return {
+    ...{ tokens, types, controlIds },
+    metadata: [
+      { key: 'tokenizer.ggml.model', value: text('gemma4') },
+      { key: 'tokenizer.ggml.tokens', value: arrayOf('string', tokens) },
+      { key: 'tokenizer.ggml.token_type', value: arrayOf('int32', types) },
+      {
+        key: 'tokenizer.ggml.merges',
+        value: arrayOf(
+          'string',
+          merges.map((pair) => pair.join(' ')),
+        ),
+      },
+      ...specialIds(tokens, { bos: '<bos>', eos: '<eos>', unknown: '<unk>', padding: '<pad>' }),
+    ],
+  };
+}
+
+/** Of RWKV: the longest token that fits; it writes bytes that do not print as \xNN. */
+export function rwkvVocabulary(mergeCount = 80): Vocabulary {
+  const written = (byte: number): string =>
+    byte === 0x5c
+      ? '\\\\'
+      : byte > 0x20 && byte < 0x7f
+        ? String.fromCharCode(byte)
+        : `\\x${byte.toString(16).padStart(2, '0')}`;
+  const pieces = learnMerges(mergeCount)
+    .map((pair) => pair.join('').replaceAll('Ġ', ' '))
+    .filter((piece) => /^[ a-z]{2,}$/.test(piece))
+    .map((piece) => piece.replaceAll(' ', written(0x20)));
+  const tokens = [
+    '<s>',
+    ...Array.from({ length: 256 }, (_, byte) => written(byte)),
+    ...new Set(pieces),
+  ];
+  const types = tokens.map((_, id) => (id === 0 ? CONTROL : NORMAL));
+  return {
+    ...{ tokens, types, controlIds: [0] },
+    metadata: [
+      { key: 'tokenizer.ggml.model', value: text('rwkv') },
+      { key: 'tokenizer.ggml.tokens', value: arrayOf('string', tokens) },
+      { key: 'tokenizer.ggml.token_type', value: arrayOf('int32', types) },
+      ...specialIds(tokens, { bos: '<s>', eos: '<s>' }),
+    ],
+  };
+}

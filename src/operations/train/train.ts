@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { hashFile } from '../../engine/adapter.js';
-import { loadModel } from '../../engine/model.js';
+import { loadTrainable } from '../../engine/trainable-model.js';
 import { rowsOf } from '../../fine-tuning/training-examples.js';
 import { splitPath } from '../../tasks/data/split.js';
 import { memoryOf, TRAINER_BYTES } from '../memory.js';
@@ -80,7 +80,7 @@ export const train = operation({
     const begun = begunWith(settings, await dataHash(data));
     if (resume) files.checkSame(begun);
     const rows = rowsOf(exampleLines(data)); // before the model, which takes longer to be missed
-    await using model = await loadModel(settings.model, { signal: context.signal });
+    await using model = await loadTrainable(settings.model, { signal: context.signal });
     warningsOf(model).forEach(noticeTo(context.tell));
     const request = {
       ...{ model, rows, settings, files, begun, resume, file: data },

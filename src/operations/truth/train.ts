@@ -4,7 +4,8 @@ import { z } from 'zod';
 import { hashFile } from '../../engine/adapter.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
-import { loadModel, type Model } from '../../engine/model.js';
+import type { Model } from '../../engine/model.js';
+import { loadTrainable } from '../../engine/trainable-model.js';
 import { requireTarget } from '../../files.js';
 import { given } from '../../given.js';
 import { truthRunFolders } from '../../truth-seeking/analysis/discover.js';
@@ -182,7 +183,7 @@ const loaded = (
   { model, threads: wanted, matmul: kernels }: Settings,
   { signal, tell }: Context,
 ): Promise<Model> =>
-  loadModel(model, {
+  loadTrainable(model, {
     signal,
     fixedThreads: true,
     ...(wanted !== 0 && { threads: wanted }),
