@@ -1,4 +1,4 @@
-// test-native.mjs [--sanitize | --arm64 | --blas] [parts of tests' names]: builds test/native with
+// test-native.mjs [--sanitize | --arm64 | --blas | --oracle] [parts of tests' names]: builds test/native with
 // CMake and runs it; without an option beside the addon, whose compiled core it takes, with one in
 // a folder of its own.
 //   --sanitize with the address and undefined-behaviour sanitisers; on Linux then the addon too,
@@ -7,7 +7,8 @@
 //               (g++-aarch64-linux-gnu, qemu-user)
 //   --blas the trainer's tests alone, with the products through OpenBLAS: the code that macOS runs
 //               on Accelerate (libopenblas-dev)
-// The last two are skipped, with a message, where their Debian packages are absent.
+//   --oracle   only builds the program that runs llama.cpp alone, for test/engine/decoders.test.ts
+// --arm64 and --blas are skipped, with a message, where their Debian packages are absent.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -106,7 +107,9 @@ function endWorkersUnderSanitisers(environment) {
 
 const runs = (command) => spawnSync(command, ['--version']).status === 0;
 
-if (has('--arm64')) {
+if (has('--oracle')) {
+  buildBesideAddon('isopro_llama_greedy');
+} else if (has('--arm64')) {
   skipUnless(
     runs('aarch64-linux-gnu-g++') && runs('qemu-aarch64'),
     'g++-aarch64-linux-gnu and qemu-user',

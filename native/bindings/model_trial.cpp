@@ -26,10 +26,9 @@ Napi::Value tryModelFile(const Napi::CallbackInfo& info) {
   const auto numberOf = [&](const char* key) {
     return object.Get(key).As<Napi::Number>().Int64Value();
   };
-  const ProcessLimits limits{numberOf("processorSeconds") * 1'000'000'000,
-                             static_cast<std::uint64_t>(numberOf("bytes")),
-                             static_cast<int>(numberOf("processorExit")),
-                             static_cast<int>(numberOf("memoryExit"))};
+  const ProcessLimits limits{
+      numberOf("processorSeconds") * 1'000'000'000, static_cast<std::uint64_t>(numberOf("bytes")),
+      static_cast<int>(numberOf("processorExit")), static_cast<int>(numberOf("memoryExit"))};
   return PoolJob::run(info.Env(), [path = textOf(info[0]), limits]() -> MakeValue {
     limitProcess(limits);
     tryModel(path);

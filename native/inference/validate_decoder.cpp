@@ -13,13 +13,14 @@
 namespace isopro {
 namespace {
 
-constexpr std::int64_t kMostLayers = 512;  // LLAMA_MAX_LAYERS
+constexpr std::int64_t kMostLayers = 512;    // LLAMA_MAX_LAYERS
 constexpr std::int64_t kMostExperts = 1024;  // LLAMA_MAX_EXPERTS
 constexpr std::int64_t kMostContext = std::int64_t{1} << 27;
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
 constexpr std::int64_t kMostHeads = std::int64_t{1} << 12;
 constexpr std::int64_t kMostHeadWidth = std::int64_t{1} << 12;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kStateHeadValues = 64;
 constexpr std::int64_t kStateValue = 4;  // bytes: llama.cpp keeps states in f32
 
 // Reads `architecture.key` entries, of which some files have one for each layer.
@@ -50,8 +51,7 @@ class DecoderReader {
     const GgufValue* value = file_.find(key(suffix));
     if (value == nullptr) return absent;
     const auto count = static_cast<std::size_t>(layers);
-    if (!value->isArray)
-      return std::vector<std::int64_t>(count, integerOr(suffix, 0, high, 0));
+    if (!value->isArray) return std::vector<std::int64_t>(count, integerOr(suffix, 0, high, 0));
     const auto values = *file_.integers(key(suffix));
     if (values.size() < count)
       file_.fail("metadata \"" + key(suffix) + "\" has " + std::to_string(values.size()) +
@@ -166,8 +166,8 @@ std::int64_t layerStateBytes(const DecoderReader& read, std::int64_t width, std:
     return kStateValue * width * (cached - 1);
   if (const auto head = read.integerOr("kda.head_dim", 0, kMostHeadWidth, 0))
     return kStateValue * heads * head * (3 * (kernel > 0 ? kernel - 1 : 3) + head);
-  return kStateValue * ((std::max<std::int64_t>(kernel, 1) - 1) * (inner + 2 * groups * state) +
-                        state * inner);
+  return kStateValue *
+         ((std::max<std::int64_t>(kernel, 1) - 1) * (inner + 2 * groups * state) + state * inner);
 }
 
 // What the cache takes; where a file's layers differ in ways that only its architecture knows, the
@@ -199,8 +199,7 @@ CacheShape readCache(const GgufFile& file, const DecoderReader& read, SequenceMe
   read.integerOr("attention.value_length_mla", 1, kMostHeadWidth, 1);
   const std::int64_t withState =
       memory == SequenceMemory::kCells ? 0 : stateLayers(read, layers, keyHeads);
-  if (withState > 0)
-    cache.stateBytes = withState * layerStateBytes(read, width, heads.front());
+  if (withState > 0) cache.stateBytes = withState * layerStateBytes(read, width, heads.front());
   if (memory == SequenceMemory::kState) return cache;
   const std::int64_t reused =
       std::min(layers, read.integerOr("attention.shared_kv_layers", 0, kMostLayers, 0));
@@ -209,6 +208,16 @@ CacheShape readCache(const GgufFile& file, const DecoderReader& read, SequenceMe
   for (std::int64_t i = 0; i < attending; ++i)
     cache.valuesPerToken += keyHeads[static_cast<std::size_t>(i)] * (keys + values);
   return cache;
+}
+
+// ggml's kernels for RWKV take the values of a head four vectors at a time, whatever the width.
+void checkHeadOfState(const GgufFile& file, const DecoderReader& read, std::int64_t width) {
+  const std::int64_t head = read.integerOr("wkv.head_size", 1, kMostHeadWidth, 0);
+  if (head % kStateHeadValues != 0 || (head > 0 && width % head != 0))
+    file.fail(ErrorCode::modelUnsupported,
+              "heads of " + std::to_string(head) + " values, of a state of " +
+                  std::to_string(width) + ", are not a multiple of " +
+                  std::to_string(kStateHeadValues));
 }
 
 void checkTensors(const GgufFile& file, std::int64_t vocabulary) {
@@ -234,9 +243,9 @@ bool isOtherDecoder(const GgufFile& file) {
   if (findArchitecture(architecture) != nullptr) return false;
   if (findTextDecoder(architecture) != nullptr) return true;
   const char* reason = reasonAgainst(architecture);
-  file.fail(ErrorCode::archUnsupported,
-            "architecture " + inQuotes(architecture) + " is not supported" +
-                (reason == nullptr ? "" : std::string(": ") + reason));
+  file.fail(ErrorCode::archUnsupported, "architecture " + inQuotes(architecture) +
+                                            " is not supported" +
+                                            (reason == nullptr ? "" : std::string(": ") + reason));
 }
 
 ModelInventory validateDecoder(const GgufFile& file) {
@@ -252,6 +261,7 @@ ModelInventory validateDecoder(const GgufFile& file) {
   read.integerOr("attention.sliding_window", 0, kAny, 0);
   checkExperts(file, read, layers);
   checkRotation(file, read);
+  checkHeadOfState(file, read, width);
 
   ModelInventory inventory;
   inventory.architecture = architecture;

@@ -41,10 +41,9 @@ constexpr std::chrono::milliseconds kBetweenLooks{5};
 std::uint64_t privateBytes() {
 #ifdef _WIN32
   PROCESS_MEMORY_COUNTERS_EX counters{};
-  const bool told =
-      K32GetProcessMemoryInfo(GetCurrentProcess(),
-                              reinterpret_cast<PROCESS_MEMORY_COUNTERS*>(&counters),
-                              sizeof counters) != 0;
+  const bool told = K32GetProcessMemoryInfo(GetCurrentProcess(),
+                                            reinterpret_cast<PROCESS_MEMORY_COUNTERS*>(&counters),
+                                            sizeof counters) != 0;
   return told ? counters.PrivateUsage : 0;
 #elif defined(__APPLE__)
   task_vm_info_data_t info{};

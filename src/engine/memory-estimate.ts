@@ -24,6 +24,13 @@ export interface MemoryEstimate {
 }
 
 const F16_BYTES = 2;
+/** As in native/inference/context.h. */
+const MOST_STATE_BYTES = 2 ** 30;
+
+/** States of the replies that a running batch has at once, of a model that keeps one for each. */
+export const batchStateBytes = (stateBytes: number, maxSequences: number): number =>
+  stateBytes *
+  Math.min(maxSequences, Math.max(1, Math.floor(MOST_STATE_BYTES / Math.max(1, stateBytes))));
 
 /** Estimates the memory of a model; null for a file without dimensions, such as an adapter. */
 export async function estimateMemory(

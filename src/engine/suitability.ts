@@ -92,6 +92,11 @@ export function suitability(
   if (problem === null) {
     cautions.push(...inspection.warnings.map((warning) => `llama.cpp: ${warning}`));
     if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
+    if (inspection.evaluatesAlone)
+      cautions.push(
+        'shared prompts: the model keeps a state of the text that cannot be shared, so each sample is evaluated by ' +
+          'itself, and no beginning of a prompt is kept for another request',
+      );
     if (chat.template === 'none')
       cautions.push(
         'messages: the file has no chat template, so ChatML is used. If this is a base model, it does not know ChatML; ' +

@@ -6,7 +6,7 @@ import { totalmem } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
 import { inspectModel } from '../engine/inspect.js';
-import { estimateMemory } from '../engine/memory-estimate.js';
+import { batchStateBytes, estimateMemory } from '../engine/memory-estimate.js';
 import { resolveModel } from '../engine/model-files.js';
 import { loadModel, loadOptions, MOST_CELLS, type KvType } from '../engine/model.js';
 import { checked } from '../engine/argument-check.js';
@@ -205,7 +205,14 @@ export class ModelHost {
     const perToken = Math.max(1, (one?.kvBytesPerToken ?? 1) * perValue);
     const contextTokens =
       options.contextTokens ?? Math.min(16_384, Math.max(4096, Math.floor(GIBIBYTE / perToken)));
-    const bytes = one === null ? 0 : Math.ceil(one.weightsBytes + perToken * contextTokens);
+    const bytes =
+      one === null
+        ? 0
+        : Math.ceil(
+            one.weightsBytes +
+              perToken * contextTokens +
+              batchStateBytes(one.stateBytes, maxSequences),
+          );
     const giveBack = await this.#budget.take(bytes, {
       what: path.basename(file),
       wait: full === 'wait',

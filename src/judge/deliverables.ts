@@ -150,7 +150,7 @@ async function requireBase(
 
 /** @throws IsoproError OUT_OF_MEMORY */
 function requireMemory(model: Model, contextTokens: number): void {
-  const cacheBytes = contextTokens * model.info.kvBytesPerToken;
+  const cacheBytes = contextTokens * model.info.kvBytesPerToken + model.info.stateBytes;
   if (cacheBytes > totalmem())
     throw new IsoproError(
       'OUT_OF_MEMORY',

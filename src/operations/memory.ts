@@ -45,7 +45,8 @@ export async function memoryOf(
     const one = await estimateMemory(model, await inspectModel(model), 1);
     const perToken = Math.max(1, one?.kvBytesPerToken ?? 1);
     const tokens = contextTokens ?? Math.max(LEAST_CONTEXT, Math.floor(GIBIBYTE / perToken));
-    return Math.ceil((one?.weightsBytes ?? 0) + tokens * perToken) + trainingBytes + PROCESS_BYTES;
+    const modelBytes = (one?.weightsBytes ?? 0) + tokens * perToken + (one?.stateBytes ?? 0);
+    return Math.ceil(modelBytes) + trainingBytes + PROCESS_BYTES;
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error; // the job says what is wrong with the file
     return (

@@ -33,6 +33,8 @@ const inspection = (
   warnings: [],
   problem: null,
   trainingProblem: null,
+  cache: null,
+  evaluatesAlone: false,
   metadata: dictionary(Object.entries(metadata)),
   ...changes,
 });
@@ -41,6 +43,7 @@ const memory = {
   kvBytesPerToken: 1,
   contextTokens: 100,
   kvBytes: 100,
+  stateBytes: 0,
   totalBytes: 200,
 };
 const of = (

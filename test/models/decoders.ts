@@ -261,7 +261,8 @@ export const DECODERS = {
     metadata: {
       ...{ ...FEED_FORWARD, ...EPSILON },
       'attention.head_count': uint32(0),
-      'wkv.head_size': uint32(HEAD),
+      // One head: ggml's kernels take 64 values at a time.
+      'wkv.head_size': uint32(D),
       'attention.decay_lora_rank': uint32(32),
       'attention.iclr_lora_rank': uint32(32),
       'attention.value_residual_mix_lora_rank': uint32(32),
