@@ -214,10 +214,10 @@ CacheShape readCache(const GgufFile& file, const DecoderReader& read, SequenceMe
 void checkHeadOfState(const GgufFile& file, const DecoderReader& read, std::int64_t width) {
   const std::int64_t head = read.integerOr("wkv.head_size", 1, kMostHeadWidth, 0);
   if (head % kStateHeadValues != 0 || (head > 0 && width % head != 0))
-    file.fail(ErrorCode::modelUnsupported,
-              "heads of " + std::to_string(head) + " values, of a state of " +
-                  std::to_string(width) + ", are not a multiple of " +
-                  std::to_string(kStateHeadValues));
+    file.fail(ErrorCode::modelUnsupported, "heads of " + std::to_string(head) +
+                                               " values, of a state of " + std::to_string(width) +
+                                               ", are not a multiple of " +
+                                               std::to_string(kStateHeadValues));
 }
 
 void checkTensors(const GgufFile& file, std::int64_t vocabulary) {

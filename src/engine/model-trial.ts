@@ -33,7 +33,7 @@ export type TrialReport =
   | { readonly ok: false; readonly code: string; readonly message: string };
 
 /** The reason against a file, without its path. */
-interface Fault {
+export interface Fault {
   readonly code: ErrorCode;
   readonly message: string;
 }
@@ -104,8 +104,16 @@ async function keptVerdict(place: string): Promise<Fault | null | undefined> {
   }
 }
 
-async function trial(file: string, signal: AbortSignal | undefined): Promise<Fault | null> {
-  const { code, by, output, complaint } = await outcomeOf(file, signal);
+/**
+ * @internal Tries a file.
+ * @param program module of the process
+ */
+export async function trial(
+  file: string,
+  signal: AbortSignal | undefined,
+  program = PROGRAM,
+): Promise<Fault | null> {
+  const { code, by, output, complaint } = await outcomeOf(file, signal, program);
   if (code === LIMITS.processorExit)
     return unsupported(
       `llama.cpp needs more than ${LIMITS.processorSeconds} processor seconds to load it and evaluate a few tokens`,
@@ -165,10 +173,14 @@ function requireGoing(signal: AbortSignal | undefined): void {
 }
 
 /** Runs the process until it has ended, however long it takes. */
-async function outcomeOf(file: string, signal: AbortSignal | undefined): Promise<Outcome> {
+async function outcomeOf(
+  file: string,
+  signal: AbortSignal | undefined,
+  program: string,
+): Promise<Outcome> {
   requireGoing(signal);
   const child: ChildProcess = startChild(() =>
-    spawn(process.execPath, [PROGRAM, file], {
+    spawn(process.execPath, [program, file], {
       // It ends when its stdin does, as it does where this process ends.
       stdio: ['pipe', 'pipe', 'pipe'],
       // A Ctrl-C at the terminal says nothing about the file.

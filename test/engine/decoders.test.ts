@@ -158,7 +158,11 @@ describe.each(DECODER_NAMES)('%s', (architecture) => {
   });
 
   test('the running batch replies as generate does, to several that join and leave', async () => {
-    const batch = await model.openBatch({ maxSequences: 4, contextTokens: 1024, prefixTokens: 256 });
+    const batch = await model.openBatch({
+      maxSequences: 4,
+      contextTokens: 1024,
+      prefixTokens: 256,
+    });
     const ask = (tokenIds: Int32Array, deterministic: boolean): StartedReply =>
       batch.start(
         checkBatchRequest({ tokenIds, maxTokens: LENGTH, ...GREEDY, deterministic }),

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { covered } from '../models/covered.js';
 import { getLlama, LlamaLogLevel, type Llama } from 'node-llama-cpp';
 import { peerGreedy } from '../../bench/peer/node-llama-cpp.js';
 import { prepareAdapter } from '../../src/engine/adapter-use.js';
@@ -121,6 +122,7 @@ describe.each(ARCHITECTURES)('synthetic %s', (architecture) => {
       const file = syntheticModel({ architecture, type, seed: 5n });
       await expectParity(file, 'Hello, world! 1 + 1 = 2', []);
       await expectScoresToAgree(file);
+      covered(architecture, 'generate', 'score');
     },
   );
 });

@@ -9,11 +9,20 @@ import type { MutationKind } from '../models/mutation-runner.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
 const RUNNER = fileURLToPath(new URL('../../dist/test/models/mutation-runner.js', import.meta.url));
-const PATIENCE_MS = 60_000;
+/** A trial may use 60 processor seconds. */
+const PATIENCE_MS = 180_000;
 
 /** What a file or a grammar may be refused with; NATIVE_FAILURE is never one of them. */
 const TYPED: Readonly<Record<MutationKind, readonly string[]>> = {
   model: [
+    'MODEL_CORRUPT',
+    'MODEL_UNSUPPORTED',
+    'ARCH_UNSUPPORTED',
+    'NUMERIC_FAILURE',
+    'TEMPLATE_INVALID',
+    'CONTEXT_OVERFLOW',
+  ],
+  decoder: [
     'MODEL_CORRUPT',
     'MODEL_UNSUPPORTED',
     'ARCH_UNSUPPORTED',
@@ -108,6 +117,7 @@ const tally = (results: readonly Result[]): Record<string, number> => {
 describe('mutants of files and grammars', () => {
   test.each([
     ['model', FULL ? 12_000 : 800],
+    ['decoder', FULL ? 12_000 : 340],
     ['adapter', FULL ? 3000 : 200],
     ['grammar', FULL ? 4000 : 400],
   ] as const)(
@@ -126,6 +136,6 @@ describe('mutants of files and grammars', () => {
       expect(results.filter(({ harmless }) => harmless).length).toBeGreaterThan(count / 20);
       expect(results.filter(({ outcome }) => outcome !== 'ok').length).toBeGreaterThan(count / 10);
     },
-    FULL ? 3_600_000 : 600_000,
+    FULL ? 14_400_000 : 600_000,
   );
 });

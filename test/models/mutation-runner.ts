@@ -10,10 +10,10 @@ import { IsoproError } from '../../src/errors.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import type { Adapter } from '../../src/engine/adapter.js';
 import { mutateGrammar } from './grammar-mutations.js';
-import { ADAPTER_BASE, mutateAdapter, mutateModel } from './mutations.js';
+import { ADAPTER_BASE, mutateAdapter, mutateDecoder, mutateModel } from './mutations.js';
 import { writeSyntheticModel } from './synthetic.js';
 
-export type MutationKind = 'model' | 'adapter' | 'grammar';
+export type MutationKind = 'model' | 'decoder' | 'adapter' | 'grammar';
 
 const TOKENS = 8;
 const say = (line: object): void => void writeSync(1, `${JSON.stringify(line)}\n`);
@@ -57,10 +57,11 @@ const [kind, first, count] = [
 ];
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-mutants-'));
 const file = path.join(folder, 'mutant.gguf');
+process.env.ISOPRO_HOME = folder; // of the verdicts
 const options = { threads: 1, fixedThreads: true, contextTokens: 256, gpuLayers: 0 } as const;
 let base: Model | undefined;
 try {
-  if (kind !== 'model') {
+  if (kind === 'adapter' || kind === 'grammar') {
     writeSyntheticModel(path.join(folder, 'base.gguf'), ADAPTER_BASE);
     base = await loadModel(path.join(folder, 'base.gguf'), options);
   }
@@ -71,7 +72,8 @@ try {
       say({ seed, outcome: await outcomeOf(() => generate(base!, seed, { grammar: text })) });
       continue;
     }
-    const { label, harmless, bytes } = kind === 'model' ? mutateModel(seed) : mutateAdapter(seed);
+    const mutants = { model: mutateModel, decoder: mutateDecoder, adapter: mutateAdapter };
+    const { label, harmless, bytes } = mutants[kind](seed);
     writeFileSync(file, bytes);
     say({ seed, label, harmless });
     const outcome = await outcomeOf(async () => {

@@ -14,6 +14,7 @@ import {
   type MetadataValue,
   type ScalarType,
 } from '../../src/embedded/gguf.js';
+import { DECODER_NAMES, synthesizeDecoder } from './decoders.js';
 import {
   ARCHITECTURES,
   synthesizeModel,
@@ -701,6 +702,71 @@ export function mutateModel(seed: number): Mutant {
     STRUCTURAL,
     `${architecture} ${type} ${vocabulary}`,
   );
+}
+
+/** Keys of other graphs than the file's. */
+const FOREIGN_TO_DECODERS: readonly (readonly [string, MetadataValue])[] = [
+  ...FOREIGN.filter(([key]) => key !== 'general.architecture'),
+  ['A.attention.head_count_kv', { type: 'uint32', value: 0 }],
+  ['A.attention.head_count_kv', { type: 'array', of: 'uint32', value: [1, 0, 3, 2] }],
+  ['A.attention.head_count_kv', { type: 'array', of: 'uint32', value: [2] }],
+  ['A.attention.head_count', { type: 'uint32', value: 0 }],
+  ['A.attention.key_length', { type: 'uint32', value: 4096 }],
+  ['A.attention.key_length_mla', { type: 'uint32', value: 7 }],
+  ['A.attention.max_alibi_bias', { type: 'float32', value: -3e38 }],
+  ['A.attention.clamp_kqv', { type: 'float32', value: -1 }],
+  ['A.attention.shared_kv_layers', { type: 'uint32', value: 1 }],
+  ['A.attention.shared_kv_layers', { type: 'uint32', value: 500 }],
+  ['A.full_attention_interval', { type: 'uint32', value: 0 }],
+  ['A.full_attention_interval', { type: 'uint32', value: 1 }],
+  ['A.leading_dense_block_count', { type: 'uint32', value: 9 }],
+  ['A.rope.dimension_sections', { type: 'array', of: 'int32', value: [0, 0, 0, 0] }],
+  ['A.rope.dimension_sections', { type: 'array', of: 'int32', value: [-5, 9, 2 ** 30, 1] }],
+  ['A.rope.dimension_count', { type: 'uint32', value: 0 }],
+  ['A.ssm.conv_kernel', { type: 'uint32', value: 0 }],
+  ['A.ssm.group_count', { type: 'uint32', value: 0 }],
+  ['A.ssm.group_count', { type: 'uint32', value: 3 }],
+  ['A.ssm.state_size', { type: 'uint32', value: 2 ** 20 }],
+  ['A.ssm.time_step_rank', { type: 'uint32', value: 0 }],
+  ['A.shortconv.l_cache', { type: 'uint32', value: 0 }],
+  ['A.shortconv.l_cache', { type: 'uint32', value: 1 }],
+  ['A.wkv.head_size', { type: 'uint32', value: 16 }],
+  ['A.token_shift_count', { type: 'uint32', value: 0 }],
+  ['A.expert_used_count', { type: 'uint32', value: 9 }],
+  ['A.expert_weights_scale', { type: 'float32', value: 0 }],
+  ['A.expert_gating_func', { type: 'uint32', value: 77 }],
+  ['A.logit_scale', { type: 'float32', value: 0 }],
+  ['A.use_parallel_residual', { type: 'bool', value: false }],
+  ['A.vocab_size', { type: 'uint32', value: 2 ** 31 }],
+  ...(DECODER_NAMES.map((name) => ['general.architecture', { type: 'string', value: name }]) as [
+    string,
+    MetadataValue,
+  ][]),
+];
+
+const STRUCTURAL_FOR_DECODERS: readonly Mutation[] = STRUCTURAL.map((mutation) =>
+  mutation === foreignKey
+    ? (draft, random) => {
+        const [key, value] = pick(random, FOREIGN_TO_DECODERS);
+        const full = key.replace(/^A\./, `${architectureOf(draft)}.`);
+        set(draft, full, value);
+        return `${full} = ${String(value.value).slice(0, 30)}`;
+      }
+    : mutation,
+);
+
+const decoders = new Map<string, ReturnType<typeof synthesizeDecoder>>();
+
+/** Mutant `seed` of a small file of an architecture that has no validator; they take turns. */
+export function mutateDecoder(seed: number): Mutant {
+  const random = new Random(BigInt(seed));
+  const architecture = DECODER_NAMES[seed % DECODER_NAMES.length]!;
+  const type = pick(random, ['F32', 'F16', 'Q8_0'] as const);
+  const key = `${architecture} ${type}`;
+  const model = decoders.get(key) ?? synthesizeDecoder(architecture, { type });
+  decoders.set(key, model);
+  // Merges are part of some tokenizers alone, and learned positions of some files.
+  return mutate(model, random, HARMLESS, STRUCTURAL_FOR_DECODERS, key);
 }
 
 const ADAPTER_KEYS: readonly (readonly [string, MetadataValue])[] = [

@@ -139,7 +139,13 @@ TEST(validate_models_of_all_architectures_pass) {
 TEST(validate_names_what_libllama_would_assert_on) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<Refusal> refusals = {
-      entryRefused("general.architecture", std::string("mamba"), "ARCH_UNSUPPORTED", "\"mamba\""),
+      entryRefused("general.architecture", std::string("bert"), "ARCH_UNSUPPORTED",
+                   "\"bert\" is not supported: it is an encoder"),
+      entryRefused("general.architecture", std::string("t5"), "ARCH_UNSUPPORTED", "has an encoder"),
+      entryRefused("general.architecture", std::string("dream"), "ARCH_UNSUPPORTED", "diffusion"),
+      entryRefused("general.architecture", std::string("clip"), "ARCH_UNSUPPORTED", "images"),
+      entryRefused("general.architecture", std::string("nothing"), "ARCH_UNSUPPORTED",
+                   "\"nothing\" is not supported"),
       entryRefused("general.architecture", 3u, "MODEL_CORRUPT", "is u32, not a text"),
       entryRefused("general.type", std::string("adapter"), "MODEL_UNSUPPORTED", "LoRA adapter"),
       entryRefused("general.alignment", 8u, "MODEL_", "align"),
@@ -241,6 +247,68 @@ TEST(validate_names_what_libllama_would_assert_on) {
   Model gemma("gemma2");
   gemma.entries["gemma2.attention.sliding_window"] = 0u;
   CHECK_SAYS(check(gemma.encode()), "MODEL_CORRUPT", "sliding_window");
+}
+
+// What is checked of every text decoder, whatever its graph.
+TEST(validate_decoders_without_a_validator_of_their_own) {
+  const isopro::ModelInventory inventory =
+      isopro::validateModel(Model("stablelm").encode().parse());
+  CHECK(inventory.architecture == "stablelm");
+  CHECK(inventory.memory == isopro::SequenceMemory::kCells);
+  CHECK(inventory.cache.valuesPerToken == 2 * 2 * 16);
+  CHECK(inventory.cache.stateBytes == 0);
+  CHECK(inventory.matrices.size() == 1 + 2 * 7);
+
+  Model hybrid("granitehybrid");
+  hybrid.entries["granitehybrid.attention.head_count_kv"] = std::vector<std::int32_t>{0, 2};
+  hybrid.entries["granitehybrid.ssm.conv_kernel"] = 4u;
+  hybrid.entries["granitehybrid.ssm.inner_size"] = 64u;
+  hybrid.entries["granitehybrid.ssm.state_size"] = 16u;
+  hybrid.entries["granitehybrid.ssm.group_count"] = 1u;
+  const isopro::ModelInventory mixed = isopro::validateModel(hybrid.encode().parse());
+  CHECK(mixed.memory == isopro::SequenceMemory::kMixed);
+  CHECK(mixed.cache.valuesPerToken == 2 * 16);
+  CHECK(mixed.cache.stateBytes == 4 * (3 * (64 + 2 * 16) + 16 * 64));
+
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<Refusal> refusals = {
+      entryRefused("stablelm.block_count", 0u, "MODEL_CORRUPT", "outside 1 to 512"),
+      entryRefused("stablelm.block_count", 600u, "MODEL_CORRUPT", "outside 1 to 512"),
+      entryRefused("stablelm.embedding_length", 0u, "MODEL_CORRUPT", "embedding_length"),
+      entryRefused("stablelm.attention.head_count_kv", 3u, "MODEL_CORRUPT", "cannot share 3"),
+      entryRefused("stablelm.attention.head_count_kv", std::vector<std::int32_t>{2},
+                   "MODEL_CORRUPT", "1 values for 2 layers"),
+      entryRefused("stablelm.attention.head_count_kv", std::vector<std::int32_t>{2, -2},
+                   "MODEL_CORRUPT", "is -2"),
+      entryRefused("stablelm.attention.key_length", 9999u, "MODEL_CORRUPT", "key_length"),
+      entryRefused("stablelm.attention.layer_norm_rms_epsilon", nan, "MODEL_CORRUPT",
+                   "not a number"),
+      entryRefused("stablelm.attention.causal", false, "MODEL_UNSUPPORTED", "not causal"),
+      entryRefused("stablelm.pooling_type", 1u, "MODEL_UNSUPPORTED", "embedding model"),
+      entryRefused("stablelm.expert_used_count", 2u, "MODEL_CORRUPT", "2 of 0 experts"),
+      entryRefused("stablelm.rope.scaling.type", std::string("spiral"), "MODEL_UNSUPPORTED",
+                   "spiral"),
+      entryRefused("stablelm.wkv.head_size", 16u, "MODEL_UNSUPPORTED", "multiple of 64"),
+      entryRefused("split.count", 2u, "MODEL_UNSUPPORTED", "split"),
+      entryRefused("tokenizer.ggml.model", std::string("bert"), "MODEL_UNSUPPORTED", "bert"),
+      entryRefused("tokenizer.ggml.model", std::string("rwkv"), "MODEL_UNSUPPORTED",
+                   "no token for the byte"),
+      {"a norm in f16", "MODEL_UNSUPPORTED", "has the type f16",
+       [](Model& m) { m.tensors["output_norm.weight"].type = GGML_TYPE_F16; }},
+      {"a matrix of integers", "MODEL_UNSUPPORTED", "has the type i32",
+       [](Model& m) { m.tensors["blk.0.attn_q.weight"].type = GGML_TYPE_I32; }},
+      {"no embedding", "MODEL_CORRUPT", "token_embd.weight is missing",
+       [](Model& m) { m.tensors.erase("token_embd.weight"); }},
+      {"an embedding of other tokens", "MODEL_CORRUPT", "has 8 rows for 259 tokens",
+       [](Model& m) {
+         m.tensors["token_embd.weight"] = {{32, 8}};
+       }},
+  };
+  for (const Refusal& refusal : refusals) {
+    Model model("stablelm");
+    refusal.change(model);
+    CHECK_SAYS(check(model.encode()), refusal.code, refusal.message);
+  }
 }
 
 Bytes adapter(const std::function<void(Model&)>& change = [](Model&) {}) {

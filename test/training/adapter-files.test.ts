@@ -3,6 +3,7 @@
  * order here are the test's own.
  */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { covered } from '../models/covered.js';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -38,6 +39,8 @@ import {
 } from '../models/synthetic.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
+/** The table of architectures names each that was shown. */
+const ALL = FULL || process.env.ISOPRO_COVERED !== undefined;
 let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-adapters-'));
@@ -147,6 +150,7 @@ describe('PEFT', () => {
       expect(readFileSync(file('again/adapter_config.json'))).toEqual(
         readFileSync(file('peft/adapter_config.json')),
       );
+      covered(architecture, 'export');
 
       // The way over GGUF multiplies unequal scales into B, which rounds.
       await convertAdapter({
@@ -384,7 +388,7 @@ describe('merging', () => {
     '%s into %s: llama.cpp computes what it computes with base and adapter',
     async (from, type, bound) => {
       const at = file('merge.gguf');
-      for (const architecture of FULL ? ARCHITECTURES : (['llama', 'gemma2'] as const)) {
+      for (const architecture of ALL ? ARCHITECTURES : (['llama', 'gemma2'] as const)) {
         const shape = writeSyntheticModel(at, { architecture, type: from });
         writeSyntheticAdapter(file('adapter.gguf'), shape, { rank: 4, alpha: 8, magnitude: 0.1 });
         const written = await mergeAdapter({
@@ -402,6 +406,7 @@ describe('merging', () => {
         );
         expect(moved).toBeGreaterThan(1);
         expect([architecture, gap < bound, gap]).toEqual([architecture, true, gap]);
+        covered(architecture, 'merge');
       }
     },
   );

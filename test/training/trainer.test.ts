@@ -3,6 +3,7 @@
  * references in double.
  */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { covered } from '../models/covered.js';
 import {
   existsSync,
   mkdtempSync,
@@ -140,6 +141,7 @@ describe('against llama.cpp', () => {
         ).toBeLessThan(0.03);
       expect(after.loss).toBeLessThan(before.loss - 0.1);
       expect((await trainer.evaluate(batch, { adapter: false })).loss).toBe(before.loss);
+      covered(architecture, 'train');
     },
   );
 
