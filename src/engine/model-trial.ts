@@ -57,7 +57,7 @@ const verdictFile = (sha256: string, release: string): string =>
   path.join(
     homeFolder(),
     'trials',
-    `${sha256}-${hash('sha256', `${VERSION} ${release}`).slice(0, 16)}.json`,
+    `${sha256}-${hash('sha256', `${VERSION} ${release} ${process.platform} ${process.arch}`).slice(0, 16)}.json`,
   );
 
 /**
