@@ -20,6 +20,8 @@ constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
 constexpr std::int64_t kMostHeads = std::int64_t{1} << 12;
 constexpr std::int64_t kMostHeadWidth = std::int64_t{1} << 12;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kTriedCells = 256;                // of the context of a trial
+constexpr std::int64_t kMostTriedBytes = 2'000'000'000;  // as a trial may take
 constexpr std::int64_t kStateHeadValues = 64;
 constexpr std::int64_t kStateValue = 4;  // bytes: llama.cpp keeps states in f32
 
@@ -267,6 +269,13 @@ ModelInventory validateDecoder(const GgufFile& file) {
   inventory.architecture = architecture;
   inventory.memory = findTextDecoder(architecture)->memory;
   inventory.cache = readCache(file, read, inventory.memory, layers, width);
+  if (std::max(inventory.cache.stateBytes, 2 * kTriedCells * inventory.cache.valuesPerToken) >
+      kMostTriedBytes)
+    file.fail(ErrorCode::modelUnsupported,
+              "one sequence takes more than 2 GB of memory: a state of " +
+                  std::to_string(inventory.cache.stateBytes) + " bytes, and " +
+                  std::to_string(inventory.cache.valuesPerToken) +
+                  " keys and values for each token");
   checkTensors(file, static_cast<std::int64_t>(validateVocabulary(file, Tokenizers::kAll)));
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.rank == 2)

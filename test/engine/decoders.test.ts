@@ -168,7 +168,8 @@ describe.each(DECODER_NAMES)('%s', (architecture) => {
         checkBatchRequest({ tokenIds, maxTokens: LENGTH, ...GREEDY, deterministic }),
         null,
       );
-    const expected = await replies(model, prompts);
+    const expected: Rollout[] = [];
+    for (const prompt of prompts) expected.push(...(await replies(model, [prompt])));
     for (const deterministic of [false, true]) {
       const lost = ask(prompts[2]!, deterministic);
       const left = lost.reply.catch((error: unknown) => error);

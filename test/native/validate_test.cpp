@@ -270,6 +270,10 @@ TEST(validate_decoders_without_a_validator_of_their_own) {
   CHECK(mixed.cache.valuesPerToken == 2 * 16);
   CHECK(mixed.cache.stateBytes == 4 * (3 * (64 + 2 * 16) + 16 * 64));
 
+  hybrid.entries["granitehybrid.ssm.state_size"] = 1u << 20;
+  hybrid.entries["granitehybrid.ssm.inner_size"] = 1u << 10;
+  CHECK_SAYS(check(hybrid.encode()), "MODEL_UNSUPPORTED", "more than 2 GB of memory");
+
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<Refusal> refusals = {
       entryRefused("stablelm.block_count", 0u, "MODEL_CORRUPT", "outside 1 to 512"),
