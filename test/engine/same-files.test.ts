@@ -49,7 +49,7 @@ beforeAll(async () => {
     tensors,
   }));
   write('architecture.gguf', ({ metadata, tensors }) => ({
-    metadata: named(metadata, 'general.architecture', text('mamba')),
+    metadata: named(metadata, 'general.architecture', text('bert')),
     tensors,
   }));
   write('missing-tensor.gguf', ({ metadata, tensors }) => ({
