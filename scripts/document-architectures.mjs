@@ -1,5 +1,5 @@
-// `npm run docs:architectures`: runs the suites that try every architecture, and writes the table of
-// docs/own-model.md from what they showed. What no suite showed is `untested`.
+// `npm run docs:architectures`: runs the suites that try every architecture, and writes the table
+// of docs/own-model.md from what they showed. What no suite showed is `untested`.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

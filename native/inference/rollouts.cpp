@@ -168,9 +168,8 @@ void Scheduler::shapeCache() {
            std::int64_t{sequences(live)} * roundedUp(cells, kCellGroup) <
                std::int64_t{request_.cellBudget} + kCellGroup;
   };
-  const int most =
-      plan_.alone ? 1
-                  : std::min(std::clamp(request_.maxSequences, 1, kMaxSequences), progress_.total);
+  const int asked = plan_.alone ? 1 : std::clamp(request_.maxSequences, 1, kMaxSequences);
+  const int most = std::min(asked, progress_.total);
   framed_ = plan_.batchInvariant && haveFrame();
   if (framed_ && !fits(std::min(most, rowGroup_))) framed_ = false;
   int slots = most;

@@ -23,14 +23,6 @@ std::vector<llama_seq_id> idsFrom(int first, int count) {
   return ids;
 }
 
-// What a model that evaluates each sample by itself keeps of a prompt is of no use to another.
-BatchSettings settingsOf(const Model& model, BatchSettings settings) {
-  if (!model.evaluatesAlone()) return settings;
-  settings.prefixTokens = 0;
-  settings.maxSequences = std::min(settings.maxSequences, sequencesWithState(model.stateBytes()));
-  return settings;
-}
-
 int keptSequences(const BatchSettings& settings) {
   return settings.prefixTokens == 0
              ? 0

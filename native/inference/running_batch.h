@@ -105,6 +105,8 @@ class RunningBatch {
   bool idle() const { return queue_.empty() && rows_.empty(); }
 
  private:
+  static BatchSettings settingsOf(const Model& model, BatchSettings settings);
+
   struct BatchRow {
     std::int64_t number = 0;
     BatchRequest request;

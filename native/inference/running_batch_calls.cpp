@@ -12,6 +12,14 @@ constexpr int kLeastPromptRows = 16;
 
 }  // namespace
 
+// What a model that evaluates each sample by itself keeps of a prompt is of no use to another.
+BatchSettings RunningBatch::settingsOf(const Model& model, BatchSettings settings) {
+  if (!model.evaluatesAlone()) return settings;
+  settings.prefixTokens = 0;
+  settings.maxSequences = std::min(settings.maxSequences, sequencesWithState(model.stateBytes()));
+  return settings;
+}
+
 // One token of each reply that runs, then tokens of prompts: as many as the last call has room for,
 // or one call of them.
 std::vector<RunningBatch::SharedCall> RunningBatch::callsOf(

@@ -9,7 +9,7 @@ export interface ModelAlias {
   readonly approximateBytes: number;
   /** Licence of the weights: its SPDX identifier, or the hub's name for a licence without one. */
   readonly licence: string;
-  /** Someone has downloaded the file by this alias and run it, before this version was published. */
+  /** The developers have downloaded the file by this alias and run it. */
   readonly tested: boolean;
 }
 
