@@ -120,7 +120,7 @@ export async function trial(
     );
   if (code === LIMITS.memoryExit)
     return unsupported(
-      `llama.cpp needs more than ${LIMITS.bytes / 1e9} GB of memory besides the file itself to load it and evaluate a few tokens`,
+      `llama.cpp needs more than ${LIMITS.bytes / 1e9} GB of memory next to the file itself to load it and evaluate a few tokens`,
     );
   if (by !== null && SENT.includes(by))
     throw new IsoproError(
