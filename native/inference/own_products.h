@@ -58,9 +58,7 @@ class OwnProducts {
   struct Scratch {
     std::vector<std::int8_t> rows;
     std::vector<kernels::QuantisedBlock> rowBlocks;
-    std::vector<std::uint8_t> tile;
-    std::vector<float> tileScales;
-    std::vector<float> lastLanes;  // [rows, lanes] of the last tile, where it is not full
+    std::vector<float> lastLanes;  // [rows, kMostLanes] of the last tile, where it is not full
   };
 
   static void onCompute(ggml_tensor* node, int thread, int threads, void* self);

@@ -9,15 +9,19 @@
 namespace isopro::kernels::ISOPRO_VARIANT {
 namespace {
 
-constexpr int kGroups = 8;  // of four weights in a block
+constexpr int kGroups = 8;       // of four weights in a block
+constexpr int kBlockScales = 2;  // room for each lane's
 
 #if defined(__AVX512VNNI__)
 constexpr int kLanes = 16;
-constexpr int kRowsAtOnce = 8;
+constexpr int kTilesAtOnce = 2;
 #else
 constexpr int kLanes = 8;
-constexpr int kRowsAtOnce = 4;
+constexpr int kTilesAtOnce = 1;
 #endif
+constexpr int kRowsAtOnce = 4;
+constexpr int kFewRows = 3;
+constexpr int kChunk = 8;  // blocks that are unpacked at once: they stay in the first cache
 // __m512i and __m512, or __m256i and __m256.
 typedef long long Integers __attribute__((vector_size(4 * kLanes), may_alias));
 typedef float Floats __attribute__((vector_size(4 * kLanes), may_alias));
@@ -34,7 +38,6 @@ float asHalf(float value) { return _cvtsh_ss(_cvtss_sh(value, _MM_FROUND_TO_NEAR
 
 #if defined(__AVX512VNNI__)
 Integers loadBytes(const void* from) { return _mm512_loadu_si512(from); }
-void storeBytes(void* to, Integers values) { _mm512_storeu_si512(to, values); }
 Floats load(const float* from) { return _mm512_loadu_ps(from); }
 void store(float* to, Floats values) { _mm512_storeu_ps(to, values); }
 Floats all(float value) { return _mm512_set1_ps(value); }
@@ -89,20 +92,25 @@ Integers gathered(const char* rows, std::size_t rowBytes) {
 constexpr int kSignOffset = 128;
 Integers signedBytes(Integers bytes) { return differing(bytes, allBytes(kSignOffset)); }
 
-// Dot products of `kCount` groups with each lane's weights, which are at most `kMost`, added to
-// `sum`.
-template <int kCount, int kMost>
-Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
-  for (int g = 0; g < kCount; ++g)
-    sum = _mm512_dpbusd_epi32(sum, weights[g], allFours(fourOf(q + 4 * g)));
-  return sum;
+// Adds the dot products of `kCount` groups of weights [group][tile], which are at most `kMost`, with
+// rows of x to sums[row][tile].
+template <int kMost, int kCount, int kRows, int kTiles>
+void addDots(Integers (*sums)[kTiles], const Integers* weights, const std::int8_t* q,
+             std::int64_t qStride) {
+#pragma GCC unroll 8
+  for (int g = 0; g < kCount; ++g) {
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+      const Integers x = allFours(fourOf(q + row * qStride + 4 * g));
+#pragma GCC unroll 2
+      for (int t = 0; t < kTiles; ++t)
+        sums[row][t] = _mm512_dpbusd_epi32(sums[row][t], weights[g * kTiles + t], x);
+    }
+  }
 }
 #else
 Integers loadBytes(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
-}
-void storeBytes(void* to, Integers values) {
-  _mm256_storeu_si256(static_cast<__m256i*>(to), values);
 }
 Floats load(const float* from) { return _mm256_loadu_ps(from); }
 void store(float* to, Floats values) { _mm256_storeu_ps(to, values); }
@@ -154,25 +162,42 @@ Integers gathered(const char* rows, std::size_t rowBytes) {
 constexpr int kSignOffset = 0;
 Integers signedBytes(Integers bytes) { return bytes; }
 
-template <int kCount, int kMost>
-Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
+template <int kMost, int kCount, int kRows, int kTiles>
+void addDots(Integers (*sums)[kTiles], const Integers* weights, const std::int8_t* q,
+             std::int64_t qStride) {
   // A half of a lane is at most 2 * kMost * 127 a group: so many groups as 16 bits hold are added
   // up there.
-  constexpr int kTogether = kMost == 15 ? 8 : kMost == 31 ? 4 : kMost == 63 ? 2 : 1;
+  constexpr int kFit = kMost == 15 ? 8 : kMost == 31 ? 4 : kMost == 63 ? 2 : 1;
+  constexpr int kTogether = kFit < kCount ? kFit : kCount;
   static_assert(kTogether * 2 * (kMost == 255 ? 128 : kMost) * 127 <= 32767);
-  for (int g = 0; g < kCount;) {
-    Integers pairs = _mm256_setzero_si256();
-    for (const int end = g + (kTogether < kCount ? kTogether : kCount); g < end; ++g) {
-      const Integers x = allFours(fourOf(q + 4 * g));
-      // Signed ones take the sign to x.
-      const Integers products = kMost == 255 ? _mm256_maddubs_epi16(_mm256_abs_epi8(weights[g]),
-                                                                    _mm256_sign_epi8(x, weights[g]))
-                                             : _mm256_maddubs_epi16(weights[g], x);
-      pairs = _mm256_add_epi16(pairs, products);
+#pragma GCC unroll 8
+  for (int from = 0; from < kCount; from += kTogether) {
+    Integers pairs[kRows][kTiles];
+#pragma GCC unroll 8
+    for (int i = 0; i < kTogether; ++i) {
+      const int g = from + i;
+#pragma GCC unroll 4
+      for (int row = 0; row < kRows; ++row) {
+        const Integers x = allFours(fourOf(q + row * qStride + 4 * g));
+#pragma GCC unroll 2
+        for (int t = 0; t < kTiles; ++t) {
+          const Integers w = weights[g * kTiles + t];
+          // Signed ones take the sign to x.
+          const Integers products =
+              kMost == 255 ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+                           : _mm256_maddubs_epi16(w, x);
+          pairs[row][t] = i == 0 ? products : _mm256_add_epi16(pairs[row][t], products);
+        }
+      }
     }
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 2
+      for (int t = 0; t < kTiles; ++t)
+        sums[row][t] =
+            _mm256_add_epi32(sums[row][t], _mm256_madd_epi16(pairs[row][t], _mm256_set1_epi16(1)));
+    }
   }
-  return sum;
 }
 #endif
 
@@ -182,6 +207,14 @@ Integers ofEachLane(Integers fours, int byte) {
       _mm_add_epi8(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12),
                    _mm_set1_epi8(static_cast<char>(byte)));
   return lookedUp(fours, inEachQuarter(order));
+}
+
+// The byte `byte` of each lane.
+Integers unsignedByte(Integers fours, int byte) {
+  const __m128i place = _mm_setr_epi8(0, 0, 0, 0, 4, 0, 0, 0, 8, 0, 0, 0, 12, 0, 0, 0);
+  const __m128i none = _mm_set1_epi32(static_cast<std::int32_t>(0x80808000));
+  return lookedUp(fours,
+                  inEachQuarter(_mm_or_si128(_mm_add_epi8(place, _mm_set1_epi32(byte)), none)));
 }
 
 // Of eight integers of 32 bits.
@@ -285,107 +318,151 @@ void prefetchNext(PackedTile tile, std::int64_t block) {
   for (std::int64_t at = 0; at < kStep; at += 64) _mm_prefetch(from + at, _MM_HINT_T0);
 }
 
-template <class Format>
-void unpack(const void* weights, std::size_t rowBytes, std::int64_t blocks, std::uint8_t* tile,
-            float* tileScales) {
-  const PackedTile packed{static_cast<const char*>(weights), rowBytes};
-  for (std::int64_t block = 0; block < blocks; block += Format::kStripe) {
-    Integers groups[Format::kStripe][kGroups];
-    Floats scales[Format::kStripe][kBlockScales];
-    prefetchNext<Format>(packed, block);
-    Format::read(packed, block, groups, scales);
-    for (int i = 0; i < Format::kStripe; ++i) {
-      for (const Floats& scale : scales[i]) {
-        store(tileScales, scale);
-        tileScales += kLanes;
-      }
-      for (int g = 0; g < kGroups; ++g, tile += 4 * kLanes) storeBytes(tile, groups[i][g]);
-    }
-  }
-}
-
-template <class Format, int kRows>
-void multiplyPackedRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q,
-                        const QuantisedBlock* xBlocks, float* y, std::int64_t yStride) {
-  Floats sums[kRows];
-  for (int row = 0; row < kRows; ++row) sums[row] = all(0.0f);
-  for (std::int64_t block = 0; block < blocks; block += Format::kStripe) {
-    Integers groups[Format::kStripe][kGroups];
-    Floats scales[Format::kStripe][kBlockScales];
-    prefetchNext<Format>(tile, block);
-    Format::read(tile, block, groups, scales);
-    for (int i = 0; i < Format::kStripe; ++i) {
-      for (int row = 0; row < kRows; ++row) {
-        const std::int64_t at = row * blocks + block + i;
-        sums[row] =
-            Format::add(sums[row], groups[i], scales[i], q + at * kProductBlock, xBlocks[at]);
-      }
-    }
-  }
-  for (int row = 0; row < kRows; ++row) store(y + row * yStride, sums[row]);
-}
-
-template <class Format>
-void multiplyPacked(const void* weights, std::size_t rowBytes, std::int64_t blocks,
-                    const std::int8_t* q, const QuantisedBlock* xBlocks, std::int64_t rows,
-                    float* y, std::int64_t yStride) {
-  const auto product = rows == 1   ? multiplyPackedRows<Format, 1>
-                       : rows == 2 ? multiplyPackedRows<Format, 2>
-                                   : multiplyPackedRows<Format, 3>;
-  product({static_cast<const char*>(weights), rowBytes}, blocks, q, xBlocks, y, yStride);
-}
-
-template <class Format, int kRows>
-void multiplyRows(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks,
-                  const std::int8_t* q, const QuantisedBlock* xBlocks, float* y,
-                  std::int64_t yStride) {
-  Floats sums[kRows];
-  for (int row = 0; row < kRows; ++row) sums[row] = all(0.0f);
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    Integers groups[kGroups];
-    Floats scales[kBlockScales];
-    for (int g = 0; g < kGroups; ++g)
-      groups[g] = loadBytes(tile + (block * kGroups + g) * 4 * kLanes);
-    for (int i = 0; i < kBlockScales; ++i)
-      scales[i] = load(tileScales + (block * kBlockScales + i) * kLanes);
+// Adds a block to sums[row][tile], the order of every sum: weights [group][tile], scales
+// [scale][tile] and rows of x, whose blocks are `xStride` apart.
+template <class Format, int kRows, int kTiles>
+void addBlock(Floats (*sums)[kTiles], const Integers* weights, const Floats* scales,
+              const std::int8_t* q, const QuantisedBlock* x, std::int64_t xStride) {
+  constexpr int kCount = kGroups / Format::kParts;
+  Integers dots[Format::kParts][kRows][kTiles];
+#pragma GCC unroll 2
+  for (int part = 0; part < Format::kParts; ++part) {
+#pragma GCC unroll 4
     for (int row = 0; row < kRows; ++row) {
-      const std::int64_t at = row * blocks + block;
-      sums[row] = Format::add(sums[row], groups, scales, q + at * kProductBlock, xBlocks[at]);
+      const std::int32_t* halves = x[row * xStride].halves;
+      const std::int32_t sum = Format::kParts == 2 ? halves[part] : halves[0] + halves[1];
+#pragma GCC unroll 2
+      for (int t = 0; t < kTiles; ++t)
+        dots[part][row][t] = allFours(Format::kOffset == 0 ? 0 : -Format::kOffset * sum);
+    }
+    addDots<Format::kMost, kCount, kRows, kTiles>(
+        dots[part], weights + part * kCount * kTiles, q + 4 * part * kCount,
+        xStride * kProductBlock);
+  }
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
+    const QuantisedBlock& block = x[row * xStride];
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t) {
+      Floats& sum = sums[row][t];
+#pragma GCC unroll 2
+      for (int part = 0; part < Format::kParts; ++part)
+        sum = fused(multiplied(scales[part * kTiles + t], all(block.scale)),
+                    asFloats(dots[part][row][t]), sum);
+      if (Format::kHasMinimum) sum = fused(scales[kTiles + t], all(block.scaledSum), sum);
     }
   }
-  for (int row = 0; row < kRows; ++row) store(y + row * yStride, sums[row]);
+}
+
+// Rows too few to unpack weights for: each block is used as it is read.
+template <class Format, int kRows>
+void multiplyFewRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q,
+                     const QuantisedBlock* xBlocks, float* y, std::int64_t yStride) {
+  Floats sums[kRows][1];
+  for (int row = 0; row < kRows; ++row) sums[row][0] = all(0.0f);
+  for (std::int64_t block = 0; block < blocks; block += Format::kStripe) {
+    prefetchNext<Format>(tile, block);
+    Format::read(tile, block, [&](int i, const Integers* groups, const Floats* scales) {
+      addBlock<Format, kRows, 1>(sums, groups, scales, q + (block + i) * kProductBlock,
+                                 xBlocks + block + i, blocks);
+    });
+  }
+  for (int row = 0; row < kRows; ++row) store(y + row * yStride, sums[row][0]);
+}
+
+template <int kTiles>
+struct Chunk {
+  Integers weights[kChunk][kGroups][kTiles];
+  Floats scales[kChunk][kBlockScales][kTiles];
+};
+
+// The sums of the blocks before are in y.
+template <class Format, int kRows, int kTiles>
+void addChunk(const Chunk<kTiles>& chunk, std::int64_t block, std::int64_t count,
+              std::int64_t blocks, const std::int8_t* q, const QuantisedBlock* xBlocks, float* y,
+              std::int64_t yStride) {
+  Floats sums[kRows][kTiles];
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t)
+      sums[row][t] = block == 0 ? all(0.0f) : load(y + row * yStride + t * kLanes);
+  }
+  for (std::int64_t i = 0; i < count; ++i)
+    addBlock<Format, kRows, kTiles>(sums, chunk.weights[i][0], chunk.scales[i][0],
+                                    q + (block + i) * kProductBlock, xBlocks + block + i, blocks);
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 2
+    for (int t = 0; t < kTiles; ++t) store(y + row * yStride + t * kLanes, sums[row][t]);
+  }
+}
+
+template <class Format, int kTiles>
+void multiplyManyRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q,
+                      const QuantisedBlock* xBlocks, std::int64_t rows, float* y,
+                      std::int64_t yStride) {
+  static_assert(kChunk % Format::kStripe == 0);
+  Chunk<kTiles> chunk;
+  for (std::int64_t block = 0; block < blocks; block += kChunk) {
+    const std::int64_t count = blocks - block < kChunk ? blocks - block : kChunk;
+    for (int t = 0; t < kTiles; ++t) {
+      const PackedTile packed{tile.row(t * kLanes), tile.rowBytes};
+      for (std::int64_t from = 0; from < count; from += Format::kStripe) {
+        prefetchNext<Format>({tile.row((kTiles - 1 + t) * kLanes), tile.rowBytes}, block + from);
+        Format::read(packed, block + from,
+                     [&](int i, const Integers* groups, const Floats* scales) {
+                       for (int g = 0; g < kGroups; ++g)
+                         chunk.weights[from + i][g][t] = groups[g];
+                       for (int s = 0; s < kBlockScales; ++s)
+                         chunk.scales[from + i][s][t] = scales[s];
+                     });
+      }
+    }
+    for (std::int64_t row = 0; row < rows;) {
+      const std::int64_t left = rows - row;
+      const auto add = left >= 4   ? addChunk<Format, 4, kTiles>
+                       : left == 3 ? addChunk<Format, 3, kTiles>
+                       : left == 2 ? addChunk<Format, 2, kTiles>
+                                   : addChunk<Format, 1, kTiles>;
+      add(chunk, block, count, blocks, q + row * blocks * kProductBlock, xBlocks + row * blocks,
+          y + row * yStride, yStride);
+      row += left < kRowsAtOnce ? left : kRowsAtOnce;
+    }
+  }
 }
 
 template <class Format>
-void multiply(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks,
+void multiply(const void* weights, std::size_t rowBytes, std::int64_t lanes, std::int64_t blocks,
               const std::int8_t* q, const QuantisedBlock* xBlocks, std::int64_t rows, float* y,
               std::int64_t yStride) {
-  for (std::int64_t row = 0; row < rows;) {
-    const std::int64_t left = rows - row;
-    const auto product = left >= kRowsAtOnce ? multiplyRows<Format, kRowsAtOnce>
-                         : left >= 4         ? multiplyRows<Format, 4>
-                                             : multiplyRows<Format, 1>;
-    product(tile, tileScales, blocks, q + row * blocks * kProductBlock, xBlocks + row * blocks,
-            y + row * yStride, yStride);
-    row += left >= kRowsAtOnce ? kRowsAtOnce : left >= 4 ? 4 : 1;
+  const auto* from = static_cast<const char*>(weights);
+  const auto few = rows == 1   ? multiplyFewRows<Format, 1>
+                   : rows == 2 ? multiplyFewRows<Format, 2>
+                               : multiplyFewRows<Format, 3>;
+  for (std::int64_t lane = 0; lane < lanes;) {
+    const PackedTile tile{from + static_cast<std::size_t>(lane) * rowBytes, rowBytes};
+    const bool all = lanes - lane >= kTilesAtOnce * kLanes;
+    if (rows <= kFewRows) {
+      few(tile, blocks, q, xBlocks, y + lane, yStride);
+    } else {
+      const auto many = all ? multiplyManyRows<Format, kTilesAtOnce> : multiplyManyRows<Format, 1>;
+      many(tile, blocks, q, xBlocks, rows, y + lane, yStride);
+    }
+    lane += rows > kFewRows && all ? kTilesAtOnce * kLanes : kLanes;
   }
 }
 
 #include "kernels/low_rank.inl"
-
-template <class Format>
-constexpr BlockProduct productOf() {
-  return {unpack<Format>, multiply<Format>, multiplyPacked<Format>};
-}
 
 }  // namespace
 
 extern const BlockProducts blockProducts;
 const BlockProducts blockProducts = {
     ISOPRO_VARIANT_NAME,
-    kLanes,
     quantise,
-    {productOf<Q4_1>(), productOf<Q5_0>(), productOf<Q6_K>(), productOf<Q8_0>()},
+    {multiply<Q4_1>, multiply<Q5_0>, multiply<Q6_K>, multiply<Q8_0>, multiply<Q4_K>,
+     multiply<Q5_K>},
     {widen, narrow}};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

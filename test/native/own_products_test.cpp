@@ -18,7 +18,6 @@
 
 using namespace isopro;
 using kernels::BlockFormat;
-using kernels::BlockProduct;
 using kernels::BlockProducts;
 using kernels::kProductBlock;
 
@@ -31,7 +30,12 @@ struct Format {
 constexpr Format kFormats[] = {{GGML_TYPE_Q4_1, BlockFormat::kQ4_1},
                                {GGML_TYPE_Q5_0, BlockFormat::kQ5_0},
                                {GGML_TYPE_Q6_K, BlockFormat::kQ6_K},
-                               {GGML_TYPE_Q8_0, BlockFormat::kQ8_0}};
+                               {GGML_TYPE_Q8_0, BlockFormat::kQ8_0},
+                               {GGML_TYPE_Q4_K, BlockFormat::kQ4_K},
+                               {GGML_TYPE_Q5_K, BlockFormat::kQ5_K}};
+
+// Of 256 weights, of which ggml multiplies with 256 numbers of x of one scale.
+bool isWide(ggml_type type) { return ggml_blck_size(type) == 256; }
 
 std::vector<float> draw(std::int64_t count, std::uint64_t seed, double scale = 1) {
   Random random(seed);
@@ -137,15 +141,23 @@ struct Block {
   float minimum = 0;
 
   Block(ggml_type type, const std::uint8_t* row, std::int64_t at) {
-    const std::uint8_t* b = row + at * (type == GGML_TYPE_Q4_1   ? 20
-                                        : type == GGML_TYPE_Q5_0 ? 22
-                                                                 : 34);
-    if (type == GGML_TYPE_Q6_K) b = row + at / 8 * 210;
-    const auto part = static_cast<int>(at % 8);
+    const std::int64_t blocks = ggml_blck_size(type) / kProductBlock;
+    const std::uint8_t* b =
+        row + static_cast<std::size_t>(at / blocks) * ggml_type_size(type);
+    const auto part = static_cast<int>(at % blocks);
     scale[0] = scale[1] = halfAt(type == GGML_TYPE_Q6_K ? b + 208 : b);
     for (int i = 0; i < 2 && type == GGML_TYPE_Q6_K; ++i)
       scale[i] *= static_cast<float>(static_cast<std::int8_t>(b[192 + 2 * part + i]));
     if (type == GGML_TYPE_Q4_1) minimum = halfAt(b + 2);
+    if (type == GGML_TYPE_Q4_K || type == GGML_TYPE_Q5_K) {
+      const std::uint8_t* codes = b + 4;
+      const auto code = [&](int of) {
+        return part < 4 ? codes[of * 4 + part] & 63
+                        : (codes[4 + part] >> of * 4 & 15) | codes[of * 4 + part - 4] >> 6 << 4;
+      };
+      scale[0] *= static_cast<float>(code(0));
+      minimum = -halfAt(b + 2) * static_cast<float>(code(1));
+    }
     for (int k = 0; k < kProductBlock; ++k) {
       const int nibbleOf = k % 16, above = k / 16 * 4;
       if (type == GGML_TYPE_Q4_1) q[k] = b[4 + nibbleOf] >> above & 15;
@@ -156,6 +168,10 @@ struct Block {
         const int low = b[part / 4 * 64 + part % 2 * 32 + k] >> part % 4 / 2 * 4 & 15;
         q[k] = low + (b[128 + part / 4 * 32 + k] >> part % 4 * 2 & 3) * 16 - 32;
       }
+      const int halfByte = part / 2 * 32 + k, halfBits = part % 2 * 4;
+      if (type == GGML_TYPE_Q4_K) q[k] = b[16 + halfByte] >> halfBits & 15;
+      if (type == GGML_TYPE_Q5_K)
+        q[k] = (b[48 + halfByte] >> halfBits & 15) + (b[16 + k] >> part & 1) * 16;
     }
   }
 };
@@ -179,7 +195,7 @@ float writtenOut(ggml_type type, const float* x, const std::uint8_t* weights, st
     sum = std::fma(block.scale[0] * scale, static_cast<float>(dot[0]), sum);
     if (type == GGML_TYPE_Q6_K)
       sum = std::fma(block.scale[1] * scale, static_cast<float>(dot[1]), sum);
-    if (type == GGML_TYPE_Q4_1)
+    if (type == GGML_TYPE_Q4_1 || type == GGML_TYPE_Q4_K || type == GGML_TYPE_Q5_K)
       sum = std::fma(block.minimum, asHalf(most / 127 * static_cast<float>(total)), sum);
   }
   return sum;
@@ -193,8 +209,9 @@ std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int
   const std::size_t size = ggml_type_size(type);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const std::size_t at = i % size;
-    const bool isScale =
-        type == GGML_TYPE_Q6_K ? at >= 208 : at < (type == GGML_TYPE_Q4_1 ? 4U : 2U);
+    const bool hasMinimum =
+        type == GGML_TYPE_Q4_1 || type == GGML_TYPE_Q4_K || type == GGML_TYPE_Q5_K;
+    const bool isScale = type == GGML_TYPE_Q6_K ? at >= 208 : at < (hasMinimum ? 4U : 2U);
     const std::uint64_t drawn = random.nextUint64();
     if (!isScale)
       bytes[i] = drawn % 4 == 0 ? (drawn & 4 ? 0x80 : 0xff) : static_cast<std::uint8_t>(drawn >> 8);
@@ -208,39 +225,29 @@ std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int
 // rows.
 TEST(own_products_are_the_sums_that_they_say) {
   forProducts([](const BlockProducts& kernels, const Format& format) {
-    const BlockProduct& kernel = kernels.of(format.block);
     for (const std::int64_t rows : {1, 2, 3, 4, 7, 8, 21}) {
-      const std::int64_t blocks = (1 + rows) * (format.type == GGML_TYPE_Q6_K ? 8 : 1),
+      const std::int64_t blocks = (1 + rows) * (isWide(format.type) ? 8 : 1),
                          width = blocks * kProductBlock;
       std::vector<float> x = draw(rows * width, 5, 10);
       for (std::size_t k = 0; k < kProductBlock; ++k) x[k] = 0;
       // What takes the integers to their ends.
       for (std::size_t k = kProductBlock; k < 2 * kProductBlock; ++k)
         x[k] = rows % 2 == 0 ? 10.0f : -10.0f;
-      const std::vector<std::uint8_t> weights = anyWeights(format.type, kernels.lanes, width, 6);
+      constexpr std::int64_t kLanes = 3 * kernels::kMostLanes;
+      const std::vector<std::uint8_t> weights = anyWeights(format.type, kLanes, width, 6);
       const std::size_t rowBytes = ggml_row_size(format.type, width);
       std::vector<std::int8_t> q(x.size());
       std::vector<kernels::QuantisedBlock> xBlocks(static_cast<std::size_t>(rows * blocks));
-      std::vector<float> tileScales(
-          static_cast<std::size_t>(kernels::kBlockScales * kernels.lanes * blocks));
-      std::vector<std::uint8_t> tile(static_cast<std::size_t>(kernels.lanes * width));
-      std::vector<float> y(static_cast<std::size_t>(rows * kernels.lanes));
+      std::vector<float> y(static_cast<std::size_t>(rows * kLanes));
       kernels.quantise(x.data(), rows * blocks, q.data(), xBlocks.data());
-      kernel.unpack(weights.data(), rowBytes, blocks, tile.data(), tileScales.data());
-      kernel.multiply(tile.data(), tileScales.data(), blocks, q.data(), xBlocks.data(), rows,
-                      y.data(), kernels.lanes);
-      if (rows < kernels::kUnpackedRows) {
-        std::vector<float> packed(y.size());
-        kernel.multiplyPacked(weights.data(), rowBytes, blocks, q.data(), xBlocks.data(), rows,
-                              packed.data(), kernels.lanes);
-        CHECK(packed == y);
-      }
+      kernels.of(format.block)(weights.data(), rowBytes, kLanes, blocks, q.data(), xBlocks.data(),
+                               rows, y.data(), kLanes);
       int different = 0;
       for (std::int64_t row = 0; row < rows; ++row) {
-        for (std::int64_t lane = 0; lane < kernels.lanes; ++lane) {
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
           const std::uint8_t* from = weights.data() + static_cast<std::size_t>(lane) * rowBytes;
           const float sum = writtenOut(format.type, x.data() + row * width, from, blocks);
-          different += sum == y[static_cast<std::size_t>(row * kernels.lanes + lane)] ? 0 : 1;
+          different += sum == y[static_cast<std::size_t>(row * kLanes + lane)] ? 0 : 1;
         }
       }
       CHECK(different == 0);
@@ -253,7 +260,6 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
     std::int64_t width, height, rows;
   };
   forProducts([](const BlockProducts& kernels, const Format& format) {
-    const bool isWide = format.type == GGML_TYPE_Q6_K;
     for (const auto& [blocks, height, rows] : {Shape{1, 16, 4},
                                                {18, 192, 5},
                                                {2, 1536, 32},
@@ -261,7 +267,8 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
                                                {48, 64, 257},
                                                {2, 17, 33},
                                                {3, 95, 7}}) {
-      const std::int64_t width = (isWide ? (blocks + 7) / 8 * 8 : blocks) * kProductBlock;
+      const std::int64_t width =
+          (isWide(format.type) ? (blocks + 7) / 8 * 8 : blocks) * kProductBlock;
       Graph graph(format.type, width, height, rows, static_cast<std::uint64_t>(rows));
       const std::vector<double> exact = graph.exact();
       const std::vector<float> ggmls = graph.computed(1);
@@ -272,9 +279,8 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
       CHECK(graph.product->op == GGML_OP_CUSTOM && isProduct(graph.product));
       const std::vector<float> values = graph.computed(1);
       CHECK(rootMeanSquare(values, exact) < 1.1 * theirs);
-      // Both round x in the same way; the order of the sums alone differs. Q6_K: ggml rounds 256
-      // numbers by one scale.
-      if (!isWide)
+      // Both round x in the same way; the order of the sums alone differs.
+      if (!isWide(format.type))
         CHECK(rootMeanSquare(values, {ggmls.begin(), ggmls.end()}) < 1e-4 * theirs + 1e-6);
       // A graph that llama.cpp uses again.
       own.take(graph.product);
