@@ -57,6 +57,12 @@ std::optional<BlockFormat> formatOf(ggml_type type) {
       return BlockFormat::kQ4_K;
     case GGML_TYPE_Q5_K:
       return BlockFormat::kQ5_K;
+    case GGML_TYPE_Q4_0:
+      return BlockFormat::kQ4_0;
+    case GGML_TYPE_IQ4_XS:
+      return BlockFormat::kIQ4_XS;
+    case GGML_TYPE_MXFP4:
+      return BlockFormat::kMXFP4;
     default:
       return std::nullopt;
   }
@@ -119,7 +125,7 @@ const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
     return hasBlocks(tensor.type, tensor.dimensions[1]);
   };
   if (std::none_of(tensors.begin(), tensors.end(), isOurs))
-    return "the file has no matrix of Q4_1, Q5_0, Q8_0, Q4_K, Q5_K or Q6_K";
+    return "the file has no matrix of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS or MXFP4";
   if (ggmlHasAmx() && !knowsAllFormats(file))
     return "the file has other formats too, which ggml multiplies with AMX on this processor";
   return nullptr;

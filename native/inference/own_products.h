@@ -1,6 +1,6 @@
 // Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slower: rows with
-// weights of Q4_1, Q5_0, Q6_K or Q8_0 in ordinary memory, and with the pairs of an adapter beside
-// them (kernels/block_product.h). When the scheduler asks whether a node's values are wanted,
+// weights in ordinary memory whose format has one (kernels/block_product.h), and with the pairs of
+// an adapter beside them. When the scheduler asks whether a node's values are wanted,
 // before ggml plans how to compute it, the node is given a function of ours in place of its
 // operation: in the same graph, on the same threads, into the same memory. Attention goes with them
 // (own_attention.h).

@@ -186,3 +186,89 @@ struct Q5_K {
     }
   }
 };
+
+struct Q4_0 {
+  static constexpr std::int64_t kBytes = 18, kSpan = 1,
+                                kStripe = 1;  // d as f16, then 16 bytes of two weights
+  static constexpr int kMost = 15, kOffset = 8, kParts = 1;
+  static constexpr bool kHasMinimum = false;
+
+  template <class Use>
+  static void read(PackedTile tile, std::int64_t block, const Use& use) {
+    Integers groups[kGroups];
+    Floats scales[kBlockScales];
+    scales[0] = scales[1] = halvesAt(tile, block * kBytes);
+    halfBytesAt(tile, block * kBytes + 2, groups);
+    use(0, groups, scales);
+  }
+};
+
+struct IQ4_XS {
+  // d as f16, two high bits of each block's scale, their low halves, then 16 bytes of two places in
+  // a table for each block.
+  static constexpr std::int64_t kBytes = 136, kSpan = 8, kStripe = 8;
+  static constexpr int kMost = 255, kOffset = kSignOffset, kParts = 1;
+  static constexpr bool kHasMinimum = false;
+
+  template <class Use>
+  static void read(PackedTile tile, std::int64_t block, const Use& use) {
+    const std::int64_t from = block / kSpan * kBytes;
+    const Integers table = signedBytes(sixteenBytes(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13,
+                                                    25, 38, 53, 69, 89, 113));
+    const Integers head = foursAt(tile, from), lows = foursAt(tile, from + 4);
+    const Floats d = floatsOfLowHalves(head);
+    const Integers low[2] = {lowHalves(lows), lowHalves(down<4>(lows))};
+    const Integers twoBits = allBytes(0x30);
+    const Integers high[4] = {both(up<4>(head), twoBits), both(up<2>(head), twoBits),
+                              both(head, twoBits), both(down<2>(head), twoBits)};
+    for (int i = 0; i < kStripe; ++i) {
+      Integers groups[kGroups];
+      Floats scales[kBlockScales];
+      const Integers code =
+          either(unsignedByte(low[i % 2], i / 2), unsignedByte(high[i % 4], 2 + i / 4));
+      scales[0] = scales[1] = multiplied(d, fused(asFloats(code), all(1.0f), all(-32.0f)));
+      halfBytesAt(tile, from + 8 + 16 * i, groups);
+      for (int g = 0; g < kGroups; ++g) groups[g] = lookedUp(table, groups[g]);
+      use(i, groups, scales);
+    }
+  }
+};
+
+// 2^(e - 128) of each e, as f32: the table of MXFP4's weights has their doubles.
+struct HalvedPowersOfTwo {
+  std::int32_t bits[256];
+
+  constexpr HalvedPowersOfTwo() : bits() {
+    for (int e = 0; e < 256; ++e) bits[e] = e < 2 ? 0x00200000 << e : (e - 1) << 23;
+  }
+};
+constexpr HalvedPowersOfTwo kHalvedPowersOfTwo;
+
+struct MXFP4 {
+  static constexpr std::int64_t kBytes = 17, kSpan = 1,
+                                kStripe = 1;  // e, then 16 bytes of two places in a table
+  static constexpr int kMost = 31, kOffset = 12, kParts = 1;
+  static constexpr bool kHasMinimum = false;
+
+  template <class Use>
+  static void read(PackedTile tile, std::int64_t block, const Use& use) {
+    Integers groups[kGroups];
+    Floats scales[kBlockScales];
+    scales[0] = scales[1] = powersAt(tile, block * kBytes);
+    halfBytesAt(tile, block * kBytes + 1, groups);
+    // The sign is the highest bit; 12 more than the weights' doubles.
+    const Integers table =
+        sixteenBytes(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+    for (int g = 0; g < kGroups; ++g) groups[g] = lookedUp(table, groups[g]);
+    use(0, groups, scales);
+  }
+
+ private:
+  static Floats powersAt(PackedTile tile, std::int64_t at) {
+    alignas(64) float each[kLanes];
+    for (std::size_t i = 0; i < kLanes; ++i)
+      std::memcpy(each + i, kHalvedPowersOfTwo.bits + static_cast<std::uint8_t>(tile.row(i)[at]),
+                  sizeof *each);
+    return load(each);
+  }
+};

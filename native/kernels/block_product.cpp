@@ -201,6 +201,12 @@ void addDots(Integers (*sums)[kTiles], const Integers* weights, const std::int8_
 }
 #endif
 
+// The same in every 16 bytes.
+template <class... Bytes>
+Integers sixteenBytes(Bytes... bytes) {
+  return inEachQuarter(_mm_setr_epi8(static_cast<char>(bytes)...));
+}
+
 // The byte `byte` of each lane, four times.
 Integers ofEachLane(Integers fours, int byte) {
   const __m128i order =
@@ -462,7 +468,7 @@ const BlockProducts blockProducts = {
     ISOPRO_VARIANT_NAME,
     quantise,
     {multiply<Q4_1>, multiply<Q5_0>, multiply<Q6_K>, multiply<Q8_0>, multiply<Q4_K>,
-     multiply<Q5_K>},
+     multiply<Q5_K>, multiply<Q4_0>, multiply<IQ4_XS>, multiply<MXFP4>},
     {widen, narrow}};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

@@ -17,11 +17,12 @@ namespace isopro::kernels {
 constexpr std::int64_t kProductBlock = 32;  // weights
 constexpr std::int64_t kMostLanes = 16;  // rows of weights that any instruction set takes at once
 
-// As ggml names them. Q4_1: d * q + m. Q5_0, Q8_0: d * (q - 16), d * q. Q6_K: blocks of 256 with d,
-// and a scale for each 16 of (q - 32). Q4_K, Q5_K: blocks of 256 with d and e, for each 32 d * s * q - e *
-// m.
-enum class BlockFormat { kQ4_1, kQ5_0, kQ6_K, kQ8_0, kQ4_K, kQ5_K };
-constexpr std::size_t kBlockFormats = 6;
+// As ggml names them. Q4_1: d * q + m. Q4_0, Q5_0, Q8_0: d * (q - 8), d * (q - 16), d * q. MXFP4: a
+// power of two times one of 16 values. Blocks of 256 with d: Q4_K and Q5_K, with another e, have
+// d * s * q - e * m, s and m for each 32; Q6_K a scale for each 16 of (q - 32); IQ4_XS one for each
+// 32 of 16 values.
+enum class BlockFormat { kQ4_1, kQ5_0, kQ6_K, kQ8_0, kQ4_K, kQ5_K, kQ4_0, kIQ4_XS, kMXFP4 };
+constexpr std::size_t kBlockFormats = 9;
 
 // Of 32 numbers of x, which are scale * q.
 struct QuantisedBlock {

@@ -32,7 +32,10 @@ constexpr Format kFormats[] = {{GGML_TYPE_Q4_1, BlockFormat::kQ4_1},
                                {GGML_TYPE_Q6_K, BlockFormat::kQ6_K},
                                {GGML_TYPE_Q8_0, BlockFormat::kQ8_0},
                                {GGML_TYPE_Q4_K, BlockFormat::kQ4_K},
-                               {GGML_TYPE_Q5_K, BlockFormat::kQ5_K}};
+                               {GGML_TYPE_Q5_K, BlockFormat::kQ5_K},
+                               {GGML_TYPE_Q4_0, BlockFormat::kQ4_0},
+                               {GGML_TYPE_IQ4_XS, BlockFormat::kIQ4_XS},
+                               {GGML_TYPE_MXFP4, BlockFormat::kMXFP4}};
 
 // Of 256 weights, of which ggml multiplies with 256 numbers of x of one scale.
 bool isWide(ggml_type type) { return ggml_blck_size(type) == 256; }
@@ -158,6 +161,13 @@ struct Block {
       scale[0] *= static_cast<float>(code(0));
       minimum = -halfAt(b + 2) * static_cast<float>(code(1));
     }
+    if (type == GGML_TYPE_IQ4_XS)
+      scale[0] *= static_cast<float>((b[4 + part / 2] >> part % 2 * 4 & 15) +
+                                     (b[2 + part / 4] >> part % 4 * 2 & 3) * 16 - 32);
+    if (type == GGML_TYPE_MXFP4) scale[0] = std::ldexp(1.0f, b[0] - 128);
+    constexpr int kOfIQ4[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                              1,    13,   25,  38,  53,  69,  89,  113};
+    constexpr int kOfMXFP4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     for (int k = 0; k < kProductBlock; ++k) {
       const int nibbleOf = k % 16, above = k / 16 * 4;
       if (type == GGML_TYPE_Q4_1) q[k] = b[4 + nibbleOf] >> above & 15;
@@ -168,6 +178,9 @@ struct Block {
         const int low = b[part / 4 * 64 + part % 2 * 32 + k] >> part % 4 / 2 * 4 & 15;
         q[k] = low + (b[128 + part / 4 * 32 + k] >> part % 4 * 2 & 3) * 16 - 32;
       }
+      if (type == GGML_TYPE_Q4_0) q[k] = (b[2 + nibbleOf] >> above & 15) - 8;
+      if (type == GGML_TYPE_IQ4_XS) q[k] = kOfIQ4[b[8 + 16 * part + nibbleOf] >> above & 15];
+      if (type == GGML_TYPE_MXFP4) q[k] = kOfMXFP4[b[1 + nibbleOf] >> above & 15];
       const int halfByte = part / 2 * 32 + k, halfBits = part % 2 * 4;
       if (type == GGML_TYPE_Q4_K) q[k] = b[16 + halfByte] >> halfBits & 15;
       if (type == GGML_TYPE_Q5_K)
@@ -211,7 +224,8 @@ std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int
     const std::size_t at = i % size;
     const bool hasMinimum =
         type == GGML_TYPE_Q4_1 || type == GGML_TYPE_Q4_K || type == GGML_TYPE_Q5_K;
-    const bool isScale = type == GGML_TYPE_Q6_K ? at >= 208 : at < (hasMinimum ? 4U : 2U);
+    const std::size_t scales = type == GGML_TYPE_MXFP4 ? 1 : hasMinimum ? 4 : 2;
+    const bool isScale = type == GGML_TYPE_Q6_K ? at >= 208 : at < scales;
     const std::uint64_t drawn = random.nextUint64();
     if (!isScale)
       bytes[i] = drawn % 4 == 0 ? (drawn & 4 ? 0x80 : 0xff) : static_cast<std::uint8_t>(drawn >> 8);
