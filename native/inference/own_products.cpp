@@ -68,6 +68,20 @@ std::optional<BlockFormat> formatOf(ggml_type type) {
   }
 }
 
+// What ggml repacks while it loads it, on x86 without AMX, to multiply it itself.
+bool isRepacked(ggml_type type) {
+  switch (type) {
+    case GGML_TYPE_Q2_K:
+    case GGML_TYPE_Q4_0:
+    case GGML_TYPE_Q4_K:
+    case GGML_TYPE_IQ4_NL:
+    case GGML_TYPE_MXFP4:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // As an adapter's B is, which is short before the product, and its A, which is short behind it.
 bool isWidening(const ggml_tensor* weights) {
   return weights->type == GGML_TYPE_F32 && weights->ne[0] <= kernels::kMostRank &&
@@ -119,7 +133,7 @@ OwnProducts::OwnProducts(const kernels::BlockProducts& kernels, int threads)
 const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
   if (kernels::blockProducts() == nullptr)
-    return "this processor has neither AVX2 nor AVX-512 VNNI";
+    return "this processor has neither AVX2 nor arm64's dot products";
   const auto& tensors = file.tensors();
   const auto isOurs = [](const GgufTensor& tensor) {
     return hasBlocks(tensor.type, tensor.dimensions[1]);
@@ -135,13 +149,24 @@ Multiplier OwnProducts::multiplierOf(const GgufFile& file, ggml_type type) {
   if (const char* reason = reasonAgainst(file, false)) return {false, reason};
   if (!formatOf(type))
     return {false, std::string("isopro-native has no kernel for ") + ggml_type_name(type)};
+  if (!kIsAutomatic) return {false, "own kernels have to be asked for on arm64: --matmul own"};
+  if (isRepacked(type) && needsRepacking(file))
+    return {false, "the file has formats without own kernels, for which ggml repacks this one too"};
   return {true, kernels::blockProducts()->name};
+}
+
+bool OwnProducts::needsRepacking(const GgufFile& file) {
+  const auto& tensors = file.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
+    // Experts are ggml's.
+    return isRepacked(tensor.type) && (!formatOf(tensor.type) || tensor.rank > 2);
+  });
 }
 
 bool OwnProducts::knowsAllFormats(const GgufFile& file) {
   const auto& tensors = file.tensors();
   return std::all_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
-    return !ggml_is_quantized(tensor.type) || formatOf(tensor.type).has_value();
+    return !ggml_is_quantized(tensor.type) || (formatOf(tensor.type) && tensor.rank <= 2);
   });
 }
 
@@ -249,7 +274,7 @@ void OwnProducts::multiply(const ggml_tensor* weights, Range lanes, Scratch& scr
                            std::int64_t rows, float* y) const {
   const std::int64_t height = weights->ne[1];
   const auto multiplyLanes = [&](Range range, float* to, std::int64_t stride) {
-    kernels_.of(*formatOf(weights->type))(
+    kernels_.of (*formatOf(weights->type))(
         static_cast<const char*>(weights->data) +
             static_cast<std::size_t>(range.begin) * weights->nb[1],
         weights->nb[1], range.end - range.begin, weights->ne[0] / kernels::kProductBlock,

@@ -36,10 +36,20 @@ struct Multiplier {
 
 class OwnProducts {
  public:
+  // Whether Matmul::kAuto takes them: their speed on arm64 was never measured.
+#if defined(__aarch64__)
+  static constexpr bool kIsAutomatic = false;
+#else
+  static constexpr bool kIsAutomatic = true;
+#endif
+
   // Why nothing of this file is to be ours here; null where there is no reason.
   static const char* reasonAgainst(const GgufFile& file, bool usesGpu);
   // Who multiplies with the file's matrices of a type where no GPU does.
   static Multiplier multiplierOf(const GgufFile& file, ggml_type type);
+  // Whether ggml has to repack matrices of the file while it loads them: those of a format that it
+  // would otherwise multiply slowly, and we not at all. Then it multiplies all that it repacks.
+  static bool needsRepacking(const GgufFile& file);
   // Whether there are kernels for every quantised format of the file.
   static bool knowsAllFormats(const GgufFile& file);
 

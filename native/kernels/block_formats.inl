@@ -2,8 +2,8 @@
 //
 // A format: bytes of kSpan blocks, and `read`, which calls `use(i, groups, scales)` with the
 // integers [8][lanes][4] and the scales of each of kStripe blocks in ascending order. The integers
-// are at most kMost and kOffset above those of the format. Of kParts equal parts of a block each has
-// a scale; where kHasMinimum, the second scale is the minimum.
+// are at most kMost and kOffset above those of the format. Of kParts equal parts of a block each
+// has a scale; where kHasMinimum, the second scale is the minimum.
 
 struct Q4_1 {
   static constexpr std::int64_t kBytes = 20, kSpan = 1,
@@ -213,8 +213,8 @@ struct IQ4_XS {
   template <class Use>
   static void read(PackedTile tile, std::int64_t block, const Use& use) {
     const std::int64_t from = block / kSpan * kBytes;
-    const Integers table = signedBytes(sixteenBytes(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13,
-                                                    25, 38, 53, 69, 89, 113));
+    const Integers table = signedBytes(
+        sixteenBytes<-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113>());
     const Integers head = foursAt(tile, from), lows = foursAt(tile, from + 4);
     const Floats d = floatsOfLowHalves(head);
     const Integers low[2] = {lowHalves(lows), lowHalves(down<4>(lows))};
@@ -258,7 +258,7 @@ struct MXFP4 {
     halfBytesAt(tile, block * kBytes + 1, groups);
     // The sign is the highest bit; 12 more than the weights' doubles.
     const Integers table =
-        sixteenBytes(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+        sixteenBytes<12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0>();
     for (int g = 0; g < kGroups; ++g) groups[g] = lookedUp(table, groups[g]);
     use(0, groups, scales);
   }

@@ -59,9 +59,7 @@ struct BlockProducts {
   std::array<BlockProduct, kBlockFormats> formats;
   LowRankProducts lowRank;
 
-  BlockProduct of(BlockFormat format) const {
-    return formats[static_cast<std::size_t>(format)];
-  }
+  BlockProduct of(BlockFormat format) const { return formats[static_cast<std::size_t>(format)]; }
 };
 
 // The best ones that this processor runs; null where there are none.
