@@ -127,8 +127,8 @@ void quantise(const float* x, std::int64_t blocks, std::int8_t* q, QuantisedBloc
       const int16x8_t low = vcombine_s16(vqmovn_s32(whole[0]), vqmovn_s32(whole[1]));
       const int16x8_t high = vcombine_s16(vqmovn_s32(whole[2]), vqmovn_s32(whole[3]));
       vst1q_s8(q + 16 * half, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
-      halves[half] = vaddvq_s32(
-          vaddq_s32(vaddq_s32(whole[0], whole[1]), vaddq_s32(whole[2], whole[3])));
+      halves[half] =
+          vaddvq_s32(vaddq_s32(vaddq_s32(whole[0], whole[1]), vaddq_s32(whole[2], whole[3])));
     }
     const float scale = magnitude / 127.0f;
     xBlocks[block] = {asHalf(scale),

@@ -73,8 +73,8 @@ Integers gathered(const char* rows, std::size_t rowBytes) {
 constexpr int kSignOffset = 128;
 Integers signedBytes(Integers bytes) { return differing(bytes, allBytes(kSignOffset)); }
 
-// Adds the dot products of `kCount` groups of weights [group][tile], which are at most `kMost`, with
-// rows of x to sums[row][tile].
+// Adds the dot products of `kCount` groups of weights [group][tile], which are at most `kMost`,
+// with rows of x to sums[row][tile].
 template <int kMost, int kCount, int kRows, int kTiles>
 void addDots(Integers (*sums)[kTiles], const Integers* weights, const std::int8_t* q,
              std::int64_t qStride) {

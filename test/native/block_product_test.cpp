@@ -10,6 +10,7 @@
 #include "check.h"
 #include "kernels/attention_rows.h"
 #include "product_formats.h"
+#include "support/random.h"
 
 using namespace isopro;
 using namespace isopro::testing;
@@ -32,8 +33,7 @@ struct Block {
 
   Block(ggml_type type, const std::uint8_t* row, std::int64_t at) {
     const std::int64_t blocks = ggml_blck_size(type) / kProductBlock;
-    const std::uint8_t* b =
-        row + static_cast<std::size_t>(at / blocks) * ggml_type_size(type);
+    const std::uint8_t* b = row + static_cast<std::size_t>(at / blocks) * ggml_type_size(type);
     const auto part = static_cast<int>(at % blocks);
     scale[0] = scale[1] = halfAt(type == GGML_TYPE_Q6_K ? b + 208 : b);
     for (int i = 0; i < 2 && type == GGML_TYPE_Q6_K; ++i)
@@ -120,38 +120,56 @@ std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int
   return bytes;
 }
 
+// Bit for bit: the order of the sums is the same in every instruction set and for any number of
+// rows. `blocks` of x and of the weights' rows.
+int different(const BlockProducts& kernels, const ProductFormat& format, std::int64_t lanes,
+              std::int64_t blocks, std::int64_t rows, std::uint64_t seed) {
+  const std::int64_t width = blocks * kProductBlock;
+  std::vector<float> x = draw(rows * width, seed, 10);
+  for (std::size_t k = 0; k < kProductBlock; ++k) x[k] = 0;
+  // What takes the integers to their ends.
+  for (std::size_t k = kProductBlock; k < std::min<std::size_t>(2 * kProductBlock, x.size()); ++k)
+    x[k] = rows % 2 == 0 ? 10.0f : -10.0f;
+  const std::vector<std::uint8_t> weights = anyWeights(format.type, lanes, width, seed + 1);
+  const std::size_t rowBytes = ggml_row_size(format.type, width);
+  std::vector<std::int8_t> q(x.size());
+  std::vector<kernels::QuantisedBlock> xBlocks(static_cast<std::size_t>(rows * blocks));
+  std::vector<float> y(static_cast<std::size_t>(rows * lanes));
+  kernels.quantise(x.data(), rows * blocks, q.data(), xBlocks.data());
+  kernels.of(format.block)(weights.data(), rowBytes, lanes, blocks, q.data(), xBlocks.data(), rows,
+                           y.data(), lanes);
+  int found = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const std::uint8_t* from = weights.data() + static_cast<std::size_t>(lane) * rowBytes;
+      const float sum = writtenOut(format.type, x.data() + row * width, from, blocks);
+      found += sum == y[static_cast<std::size_t>(row * lanes + lane)] ? 0 : 1;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
-// Bit for bit: the order of the sums is the same in every instruction set and for any number of
-// rows.
 TEST(own_products_are_the_sums_that_they_say) {
   forProducts([](const BlockProducts& kernels, const ProductFormat& format) {
     for (const std::int64_t rows : {1, 2, 3, 4, 7, 8, 21}) {
-      const std::int64_t blocks = (1 + rows) * (isWide(format.type) ? 8 : 1),
-                         width = blocks * kProductBlock;
-      std::vector<float> x = draw(rows * width, 5, 10);
-      for (std::size_t k = 0; k < kProductBlock; ++k) x[k] = 0;
-      // What takes the integers to their ends.
-      for (std::size_t k = kProductBlock; k < 2 * kProductBlock; ++k)
-        x[k] = rows % 2 == 0 ? 10.0f : -10.0f;
-      constexpr std::int64_t kLanes = 3 * kernels::kMostLanes;
-      const std::vector<std::uint8_t> weights = anyWeights(format.type, kLanes, width, 6);
-      const std::size_t rowBytes = ggml_row_size(format.type, width);
-      std::vector<std::int8_t> q(x.size());
-      std::vector<kernels::QuantisedBlock> xBlocks(static_cast<std::size_t>(rows * blocks));
-      std::vector<float> y(static_cast<std::size_t>(rows * kLanes));
-      kernels.quantise(x.data(), rows * blocks, q.data(), xBlocks.data());
-      kernels.of(format.block)(weights.data(), rowBytes, kLanes, blocks, q.data(), xBlocks.data(),
-                               rows, y.data(), kLanes);
-      int different = 0;
-      for (std::int64_t row = 0; row < rows; ++row) {
-        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-          const std::uint8_t* from = weights.data() + static_cast<std::size_t>(lane) * rowBytes;
-          const float sum = writtenOut(format.type, x.data() + row * width, from, blocks);
-          different += sum == y[static_cast<std::size_t>(row * kLanes + lane)] ? 0 : 1;
-        }
-      }
-      CHECK(different == 0);
+      const std::int64_t blocks = (1 + rows) * (isWide(format.type) ? 8 : 1);
+      CHECK(different(kernels, format, 3 * kernels::kMostLanes, blocks, rows, 5) == 0);
+    }
+  });
+}
+
+TEST(own_products_of_random_shapes_are_the_sums_that_they_say) {
+  forProducts([](const BlockProducts& kernels, const ProductFormat& format) {
+    Random random(11);
+    const auto upTo = [&](std::uint64_t most) {
+      return 1 + static_cast<std::int64_t>(random.nextUint64() % most);
+    };
+    for (int i = 0; i < 120; ++i) {
+      const std::int64_t blocks = isWide(format.type) ? 8 * upTo(3) : upTo(24);
+      const std::int64_t lanes = kernels::kMostLanes * upTo(4);
+      CHECK(different(kernels, format, lanes, blocks, upTo(12), random.nextUint64()) == 0);
     }
   });
 }

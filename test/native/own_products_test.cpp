@@ -12,6 +12,7 @@
 #include <ggml-cpu.h>
 
 #include "check.h"
+#include "gguf_bytes.h"
 #include "inference/own_products.h"
 #include "llama_backends.h"
 #include "product_formats.h"
@@ -209,4 +210,36 @@ TEST(own_products_leave_what_they_have_no_kernel_for) {
     own.take(unknown.product);
     CHECK(unknown.product->op == GGML_OP_MUL_MAT);
   });
+}
+
+// What ggml repacks it multiplies itself, faster than it would otherwise: only where we have no
+// kernel.
+TEST(own_products_let_ggml_repack_where_a_format_has_no_kernel_of_ours) {
+  struct Case {
+    std::vector<ggml_type> types;
+    int rank;
+    bool repacks, knowsAll;
+  };
+  for (const auto& [types, rank, repacks, knowsAll] :
+       {Case{{GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_F32}, 2, false, true},
+        {{GGML_TYPE_Q4_0, GGML_TYPE_MXFP4, GGML_TYPE_Q5_K, GGML_TYPE_IQ4_XS}, 2, false, true},
+        {{GGML_TYPE_Q4_K, GGML_TYPE_Q3_K}, 2, false, false},
+        {{GGML_TYPE_Q4_K, GGML_TYPE_IQ4_NL}, 2, true, false},
+        {{GGML_TYPE_Q8_0, GGML_TYPE_Q2_K}, 2, true, false},
+        {{GGML_TYPE_Q8_0}, 3, false, false},
+        {{GGML_TYPE_Q4_K}, 3, true, false}}) {
+    test::Bytes bytes;
+    bytes.header(types.size(), 0);
+    std::size_t offset = 0;
+    const std::vector<std::uint64_t> dimensions = {256, 16, 2};
+    for (const ggml_type type : types) {
+      bytes.tensor(std::to_string(offset), {dimensions.begin(), dimensions.begin() + rank}, type,
+                   offset);
+      offset += (ggml_row_size(type, 256 * 16) * (rank == 3 ? 2 : 1) + 31) / 32 * 32;
+    }
+    bytes.pad(32).resize(bytes.size() + offset);
+    const GgufFile file = bytes.parse();
+    CHECK(OwnProducts::needsRepacking(file) == repacks);
+    CHECK(OwnProducts::knowsAllFormats(file) == knowsAll);
+  }
 }
