@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kGroups = 8;       // of four weights in a block
 constexpr int kBlockScales = 2;  // room for each lane's
-
 constexpr int kRowsAtOnce = 4;
-constexpr int kFewRows = 3;
-constexpr int kChunk = 8;  // blocks that are unpacked at once: they stay in the first cache
+constexpr int kFewRows = 3;  // for which unpacking weights is not worth its while
+constexpr int kChunk = 8;    // blocks that are unpacked at once: they stay in the first cache
+
 std::int32_t fourOf(const void* from) {
   std::int32_t four;
   std::memcpy(&four, from, sizeof four);
@@ -155,7 +155,7 @@ void addBlock(Floats (*sums)[kTiles], const Integers* weights, const Floats* sca
   }
 }
 
-// Rows too few to unpack weights for: each block is used as it is read.
+// At most kFewRows: each block is used as it is read.
 template <class Format, int kRows>
 void multiplyFewRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q,
                      const QuantisedBlock* xBlocks, float* y, std::int64_t yStride) {
@@ -221,10 +221,10 @@ void multiplyManyRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q
     }
     for (std::int64_t row = 0; row < rows;) {
       const std::int64_t left = rows - row;
-      const auto add = left >= 4   ? addChunk<Format, 4, kTiles>
-                       : left == 3 ? addChunk<Format, 3, kTiles>
-                       : left == 2 ? addChunk<Format, 2, kTiles>
-                                   : addChunk<Format, 1, kTiles>;
+      const auto add = left >= kRowsAtOnce ? addChunk<Format, kRowsAtOnce, kTiles>
+                       : left == 3         ? addChunk<Format, 3, kTiles>
+                       : left == 2         ? addChunk<Format, 2, kTiles>
+                                           : addChunk<Format, 1, kTiles>;
       add(chunk, block, count, blocks, q + row * blocks * kProductBlock, xBlocks + row * blocks,
           y + row * yStride, yStride);
       row += left < kRowsAtOnce ? left : kRowsAtOnce;
