@@ -3,8 +3,8 @@
 // a folder of its own.
 //   --sanitize with the address and undefined-behaviour sanitisers; on Linux then the addon too,
 //               with worker threads ended in the middle of its calls
-//   --arm64 the trainer's tests alone, cross-compiled for NEON and run under qemu
-//               (g++-aarch64-linux-gnu, qemu-user)
+//   --arm64 the tests of the trainer and of the kernels alone, cross-compiled for NEON and run under
+//               qemu (g++-aarch64-linux-gnu, qemu-user)
 //   --blas the trainer's tests alone, with the products through OpenBLAS: the code that macOS runs
 //               on Accelerate (libopenblas-dev)
 //   --oracle   only builds the program that runs llama.cpp alone, for test/engine/decoders.test.ts
@@ -141,6 +141,8 @@ if (has('--oracle')) {
     'lora_target_likelihood',
     'any_number_of_threads',
     'kept_and_recomputed',
+    'the_sums_that_they_say',
+    'same_bits_on_every_instruction_set',
   ];
   run('qemu-aarch64', [
     '-L',

@@ -80,7 +80,8 @@ Inspection inspect(const std::string& path, bool byLlama) {
   if (result.kind != "adapter") {
     try {
       const ModelInventory inventory = validateModel(file);
-      const bool isOwn = OwnProducts::reasonAgainst(file, false) == nullptr &&
+      const bool isOwn = OwnProducts::kIsAutomatic &&
+                         OwnProducts::reasonAgainst(file, false) == nullptr &&
                          OwnAttention::reads(inventory.hyper);
       result.kvType = isOwn ? "f16" : textOr(file, "isopro.kv_cache_type", "f16");
       result.cache = inventory.cache;

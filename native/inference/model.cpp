@@ -51,24 +51,26 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   const bool usesGpu = options.gpuLayers != 0 && llama_supports_gpu_offload();
   ModelInventory inventory;
   const char* reason = nullptr;
-  bool knowsAll = false;
+  bool repacks = true;
   {
     const GgufFile file = GgufFile::open(options.path);
     inventory = validateModel(file);
     reason = OwnProducts::reasonAgainst(file, usesGpu);
-    knowsAll = OwnProducts::knowsAllFormats(file);
+    repacks = OwnProducts::needsRepacking(file);
   }
   if (options.matmul == Matmul::kOwn && reason != nullptr) {
     throw Error(ErrorCode::modelUnsupported,
                 options.path + ": matmul 'own' has nothing to multiply: " + reason);
   }
 
-  const bool hasOwnProducts = options.matmul != Matmul::kGgml && reason == nullptr;
+  const bool isWanted = options.matmul == Matmul::kOwn ||
+                        (options.matmul == Matmul::kAuto && OwnProducts::kIsAutomatic);
+  const bool hasOwnProducts = isWanted && reason == nullptr;
 
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpuLayers;
-  // What ggml repacks, for AMX, it multiplies itself.
-  params.use_extra_bufts = options.repacks && !(hasOwnProducts && knowsAll);
+  // What ggml repacks it multiplies itself.
+  params.use_extra_bufts = options.repacks && (!hasOwnProducts || repacks);
   Loading loading{control, false, nullptr};
   params.progress_callback_user_data = &loading;
   params.progress_callback = [](float progress, void* user) {

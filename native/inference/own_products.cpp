@@ -53,8 +53,32 @@ std::optional<BlockFormat> formatOf(ggml_type type) {
       return BlockFormat::kQ6_K;
     case GGML_TYPE_Q8_0:
       return BlockFormat::kQ8_0;
+    case GGML_TYPE_Q4_K:
+      return BlockFormat::kQ4_K;
+    case GGML_TYPE_Q5_K:
+      return BlockFormat::kQ5_K;
+    case GGML_TYPE_Q4_0:
+      return BlockFormat::kQ4_0;
+    case GGML_TYPE_IQ4_XS:
+      return BlockFormat::kIQ4_XS;
+    case GGML_TYPE_MXFP4:
+      return BlockFormat::kMXFP4;
     default:
       return std::nullopt;
+  }
+}
+
+// What ggml repacks while it loads it, on x86 without AMX, to multiply it itself.
+bool isRepacked(ggml_type type) {
+  switch (type) {
+    case GGML_TYPE_Q2_K:
+    case GGML_TYPE_Q4_0:
+    case GGML_TYPE_Q4_K:
+    case GGML_TYPE_IQ4_NL:
+    case GGML_TYPE_MXFP4:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -109,13 +133,13 @@ OwnProducts::OwnProducts(const kernels::BlockProducts& kernels, int threads)
 const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
   if (kernels::blockProducts() == nullptr)
-    return "this processor has neither AVX2 nor AVX-512 VNNI";
+    return "this processor has neither AVX2 nor arm64's dot products";
   const auto& tensors = file.tensors();
   const auto isOurs = [](const GgufTensor& tensor) {
     return hasBlocks(tensor.type, tensor.dimensions[1]);
   };
   if (std::none_of(tensors.begin(), tensors.end(), isOurs))
-    return "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
+    return "the file has no matrix of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS or MXFP4";
   if (ggmlHasAmx() && !knowsAllFormats(file))
     return "the file has other formats too, which ggml multiplies with AMX on this processor";
   return nullptr;
@@ -125,13 +149,24 @@ Multiplier OwnProducts::multiplierOf(const GgufFile& file, ggml_type type) {
   if (const char* reason = reasonAgainst(file, false)) return {false, reason};
   if (!formatOf(type))
     return {false, std::string("isopro-native has no kernel for ") + ggml_type_name(type)};
+  if (!kIsAutomatic) return {false, "own kernels have to be asked for on arm64: --matmul own"};
+  if (isRepacked(type) && needsRepacking(file))
+    return {false, "the file has formats without own kernels, for which ggml repacks this one too"};
   return {true, kernels::blockProducts()->name};
+}
+
+bool OwnProducts::needsRepacking(const GgufFile& file) {
+  const auto& tensors = file.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
+    // Experts are ggml's.
+    return isRepacked(tensor.type) && (!formatOf(tensor.type) || tensor.rank > 2);
+  });
 }
 
 bool OwnProducts::knowsAllFormats(const GgufFile& file) {
   const auto& tensors = file.tensors();
   return std::all_of(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
-    return !ggml_is_quantized(tensor.type) || formatOf(tensor.type).has_value();
+    return !ggml_is_quantized(tensor.type) || (formatOf(tensor.type) && tensor.rank <= 2);
   });
 }
 
@@ -156,9 +191,7 @@ void OwnProducts::reserve(std::int64_t blocks) {
   for (Scratch& scratch : scratch_) {
     scratch.rows.resize(sized(kRowsAtOnce * kernels::kProductBlock));
     scratch.rowBlocks.resize(sized(kRowsAtOnce));
-    scratch.tile.resize(sized(kernels_.lanes * kernels::kProductBlock));
-    scratch.tileScales.resize(sized(kernels_.lanes * kernels::kBlockScales));
-    scratch.lastLanes.resize(static_cast<std::size_t>(kRowsAtOnce * kernels_.lanes));
+    scratch.lastLanes.resize(static_cast<std::size_t>(kRowsAtOnce * kernels::kMostLanes));
   }
   reservedBlocks_ = blocks;
 }
@@ -240,32 +273,22 @@ void OwnProducts::computeBlocks(ggml_tensor* node, int thread, int threads) {
 void OwnProducts::multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch,
                            std::int64_t rows, float* y) const {
   const std::int64_t height = weights->ne[1];
-  const std::int64_t blocks = weights->ne[0] / kernels::kProductBlock;
-  const std::int8_t* q = scratch.rows.data();
-  const kernels::QuantisedBlock* xBlocks = scratch.rowBlocks.data();
-  const kernels::BlockProduct& kernel = kernels_.of(*formatOf(weights->type));
-  const auto multiplyTile = [&](std::int64_t lane, float* to, std::int64_t stride) {
-    const char* tile =
-        static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
-    if (rows < kernels::kUnpackedRows) {
-      kernel.multiplyPacked(tile, weights->nb[1], blocks, q, xBlocks, rows, to, stride);
-      return;
-    }
-    kernel.unpack(tile, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
-    kernel.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, xBlocks, rows, to,
-                    stride);
+  const auto multiplyLanes = [&](Range range, float* to, std::int64_t stride) {
+    kernels_.of (*formatOf(weights->type))(
+        static_cast<const char*>(weights->data) +
+            static_cast<std::size_t>(range.begin) * weights->nb[1],
+        weights->nb[1], range.end - range.begin, weights->ne[0] / kernels::kProductBlock,
+        scratch.rows.data(), scratch.rowBlocks.data(), rows, to, stride);
   };
-  std::int64_t lane = lanes.begin;
-  for (; lane + kernels_.lanes <= lanes.end; lane += kernels_.lanes)
-    multiplyTile(lane, y + lane, height);
-  if (lane == lanes.end) return;
+  const std::int64_t rest = (lanes.end - lanes.begin) % kernels::kMostLanes;
+  multiplyLanes({lanes.begin, lanes.end - rest}, y + lanes.begin, height);
+  if (rest == 0) return;
   // Too few lanes for a tile: those before them, which may be another thread's, are computed again.
   float* last = scratch.lastLanes.data();
-  multiplyTile(lanes.end - kernels_.lanes, last, kernels_.lanes);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::copy_n(last + (row + 1) * kernels_.lanes - (lanes.end - lane), lanes.end - lane,
-                y + row * height + lane);
-  }
+  multiplyLanes({lanes.end - kernels::kMostLanes, lanes.end}, last, kernels::kMostLanes);
+  for (std::int64_t row = 0; row < rows; ++row)
+    std::copy_n(last + (row + 1) * kernels::kMostLanes - rest, rest,
+                y + row * height + lanes.end - rest);
 }
 
 }  // namespace isopro

@@ -1,6 +1,6 @@
 // Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slower: rows with
-// weights of Q4_1, Q5_0, Q6_K or Q8_0 in ordinary memory, and with the pairs of an adapter beside
-// them (kernels/block_product.h). When the scheduler asks whether a node's values are wanted,
+// weights in ordinary memory whose format has one (kernels/block_product.h), and with the pairs of
+// an adapter beside them. When the scheduler asks whether a node's values are wanted,
 // before ggml plans how to compute it, the node is given a function of ours in place of its
 // operation: in the same graph, on the same threads, into the same memory. Attention goes with them
 // (own_attention.h).
@@ -36,10 +36,20 @@ struct Multiplier {
 
 class OwnProducts {
  public:
+  // Whether Matmul::kAuto takes them: their speed on arm64 was never measured.
+#if defined(__aarch64__)
+  static constexpr bool kIsAutomatic = false;
+#else
+  static constexpr bool kIsAutomatic = true;
+#endif
+
   // Why nothing of this file is to be ours here; null where there is no reason.
   static const char* reasonAgainst(const GgufFile& file, bool usesGpu);
   // Who multiplies with the file's matrices of a type where no GPU does.
   static Multiplier multiplierOf(const GgufFile& file, ggml_type type);
+  // Whether ggml has to repack matrices of the file while it loads them: those of a format that it
+  // would otherwise multiply slowly, and we not at all. Then it multiplies all that it repacks.
+  static bool needsRepacking(const GgufFile& file);
   // Whether there are kernels for every quantised format of the file.
   static bool knowsAllFormats(const GgufFile& file);
 
@@ -58,9 +68,7 @@ class OwnProducts {
   struct Scratch {
     std::vector<std::int8_t> rows;
     std::vector<kernels::QuantisedBlock> rowBlocks;
-    std::vector<std::uint8_t> tile;
-    std::vector<float> tileScales;
-    std::vector<float> lastLanes;  // [rows, lanes] of the last tile, where it is not full
+    std::vector<float> lastLanes;  // [rows, kMostLanes] of the last tile, where it is not full
   };
 
   static void onCompute(ggml_tensor* node, int thread, int threads, void* self);

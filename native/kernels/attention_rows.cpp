@@ -2,7 +2,11 @@
 // the standard library nothing that a compiler may emit for all to use (variant.cpp).
 #include "kernels/attention_rows.h"
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
+#endif
 
 namespace isopro::kernels::ISOPRO_VARIANT {
 namespace {
@@ -12,13 +16,16 @@ constexpr int kLanes = 16;  // of every sum, whatever the instruction set has
 // A register. Wider vectors than those are the compiler's to divide, which does it through memory.
 #if defined(__AVX512F__)
 constexpr int kWidth = 16;
-#else
+#elif defined(__AVX2__)
 constexpr int kWidth = 8;
+#else
+constexpr int kWidth = 4;
 #endif
 constexpr int kRegisters = kLanes / kWidth;
 
 typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
 typedef std::int32_t IntVector __attribute__((vector_size(kWidth * sizeof(float))));
+typedef float Four __attribute__((vector_size(4 * sizeof(float))));
 
 inline Vector load(const float* p) {
   Vector v;
@@ -53,14 +60,16 @@ inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(
       _mm512_max_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
 }
-inline __m256 lowerLanes(const Vector (&v)[kRegisters]) {
-  return _mm512_castps512_ps256(reinterpret_cast<__m512>(v[0]));
+// The lanes 8 apart, then those 4 apart.
+inline Four quarters(const Vector (&v)[kRegisters]) {
+  const auto all = reinterpret_cast<__m512>(v[0]);
+  const __m256 eight =
+      _mm256_add_ps(_mm512_castps512_ps256(all),
+                    _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1)));
+  return reinterpret_cast<Four>(
+      _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
 }
-inline __m256 upperLanes(const Vector (&v)[kRegisters]) {
-  return _mm256_castpd_ps(
-      _mm512_extractf64x4_pd(_mm512_castps_pd(reinterpret_cast<__m512>(v[0])), 1));
-}
-#else
+#elif defined(__AVX2__)
 constexpr int kMostSums = 6 * kLanes;
 
 inline Vector halvesAt(const std::uint16_t* p) {
@@ -75,24 +84,52 @@ inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(
       _mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
 }
-inline __m256 lowerLanes(const Vector (&v)[kRegisters]) { return reinterpret_cast<__m256>(v[0]); }
-inline __m256 upperLanes(const Vector (&v)[kRegisters]) {
-  return reinterpret_cast<__m256>(v[kRegisters - 1]);
+inline Four quarters(const Vector (&v)[kRegisters]) {
+  const auto eight = reinterpret_cast<__m256>(v[0] + v[kRegisters - 1]);
+  return reinterpret_cast<Four>(
+      _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
 }
+#else
+constexpr int kMostSums = 6 * kLanes;
+
+inline Vector halvesAt(const std::uint16_t* p) {
+  return reinterpret_cast<Vector>(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))));
+}
+inline Vector fused(Vector a, Vector b, Vector c) {
+  return reinterpret_cast<Vector>(vfmaq_f32(reinterpret_cast<float32x4_t>(c),
+                                            reinterpret_cast<float32x4_t>(a),
+                                            reinterpret_cast<float32x4_t>(b)));
+}
+inline Vector larger(Vector a, Vector b) {
+  return reinterpret_cast<Vector>(
+      vmaxq_f32(reinterpret_cast<float32x4_t>(a), reinterpret_cast<float32x4_t>(b)));
+}
+inline Four quarters(const Vector (&v)[kRegisters]) { return (v[0] + v[2]) + (v[1] + v[3]); }
 #endif
 
-// The order of every sum of lanes: those 8 apart, then 4, 2 and 1.
-inline __m128 quarters(const Vector (&v)[kRegisters]) {
-  const __m256 eight = _mm256_add_ps(lowerLanes(v), upperLanes(v));
-  return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#if defined(__aarch64__)
+inline void transpose(Four& a, Four& b, Four& c, Four& d) {
+  const Four ac[2] = {__builtin_shufflevector(a, c, 0, 4, 1, 5),
+                      __builtin_shufflevector(a, c, 2, 6, 3, 7)};
+  const Four bd[2] = {__builtin_shufflevector(b, d, 0, 4, 1, 5),
+                      __builtin_shufflevector(b, d, 2, 6, 3, 7)};
+  a = __builtin_shufflevector(ac[0], bd[0], 0, 4, 1, 5);
+  b = __builtin_shufflevector(ac[0], bd[0], 2, 6, 3, 7);
+  c = __builtin_shufflevector(ac[1], bd[1], 0, 4, 1, 5);
+  d = __builtin_shufflevector(ac[1], bd[1], 2, 6, 3, 7);
 }
-inline __m128 sumsOf(__m128 a, __m128 b, __m128 c, __m128 d) {
-  _MM_TRANSPOSE4_PS(a, b, c, d);
-  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+#else
+inline void transpose(Four& a, Four& b, Four& c, Four& d) { _MM_TRANSPOSE4_PS(a, b, c, d); }
+#endif
+
+// The order of every sum of lanes: those of quarters(), then those 2 apart, then the last two.
+inline Four sumsOf(Four a, Four b, Four c, Four d) {
+  transpose(a, b, c, d);
+  return (a + c) + (b + d);
 }
 inline float sum(const Vector (&v)[kRegisters]) {
-  const __m128 four = quarters(v);
-  return _mm_cvtss_f32(sumsOf(four, four, four, four));
+  const Four four = quarters(v);
+  return (four[0] + four[2]) + (four[1] + four[3]);
 }
 inline float largest(Vector v) {
   float most = v[0];
@@ -107,7 +144,7 @@ template <int kHeads>
 void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int64_t count,
                 float* scores, std::int64_t stride) {
   for (std::int64_t at = 0; at < count; at += 4) {
-    __m128 four[kHeads][4];
+    Four four[kHeads][4];
     for (int cell = 0; cell < 4; ++cell) {
       const std::uint16_t* k = heads.k + cells[at + cell] * heads.kStride;
       Vector sums[kHeads][kRegisters];
@@ -126,8 +163,9 @@ void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int
       for (int head = 0; head < kHeads; ++head) four[head][cell] = quarters(sums[head]);
     }
     for (int head = 0; head < kHeads; ++head) {
-      const __m128 found = sumsOf(four[head][0], four[head][1], four[head][2], four[head][3]);
-      _mm_storeu_ps(scores + head * stride + at, _mm_mul_ps(found, _mm_set1_ps(heads.scale)));
+      const Four found =
+          sumsOf(four[head][0], four[head][1], four[head][2], four[head][3]) * heads.scale;
+      __builtin_memcpy(scores + head * stride + at, &found, sizeof found);
     }
   }
 }
@@ -212,6 +250,7 @@ constexpr std::uint16_t kMinusInfinity = 0xfc00;
 std::int64_t visible(const std::uint16_t* mask, std::int64_t count, std::int32_t* found) {
   std::int64_t seen = 0;
   std::int64_t at = 0;
+#if defined(__AVX2__)
   const __m256i hidden = _mm256_set1_epi16(static_cast<short>(kMinusInfinity));
   for (; at + 16 <= count; at += 16) {
     const __m256i same =
@@ -221,6 +260,7 @@ std::int64_t visible(const std::uint16_t* mask, std::int64_t count, std::int32_t
     for (; bits != 0; bits &= bits - 1)
       found[seen++] = static_cast<std::int32_t>(at + __builtin_ctz(bits) / 2);
   }
+#endif
   for (; at < count; ++at) {
     if (mask[at] != kMinusInfinity) found[seen++] = static_cast<std::int32_t>(at);
   }

@@ -15,15 +15,14 @@
 namespace isopro::kernels {
 
 constexpr std::int64_t kProductBlock = 32;  // weights
-constexpr std::int64_t kUnpackedRows =
-    4;                                   // from so many rows on an unpacked tile is worth its while
-constexpr std::int64_t kMostLanes = 16;  // of any instruction set
-constexpr std::int64_t kBlockScales = 2;  // room for each lane's
+constexpr std::int64_t kMostLanes = 16;  // rows of weights that any instruction set takes at once
 
-// As ggml names them. Q4_1: d * q + m. Q5_0, Q8_0: d * (q - 16), d * q. Q6_K: blocks of 256 with d,
-// and a scale for each 16 of (q - 32).
-enum class BlockFormat { kQ4_1, kQ5_0, kQ6_K, kQ8_0 };
-constexpr std::size_t kBlockFormats = 4;
+// As ggml names them. Q4_1: d * q + m. Q4_0, Q5_0, Q8_0: d * (q - 8), d * (q - 16), d * q. MXFP4: a
+// power of two times one of 16 values. Blocks of 256 with d: Q4_K and Q5_K, with another e, have
+// d * s * q - e * m, s and m for each 32; Q6_K a scale for each 16 of (q - 32); IQ4_XS one for each
+// 32 of 16 values.
+enum class BlockFormat { kQ4_1, kQ5_0, kQ6_K, kQ8_0, kQ4_K, kQ5_K, kQ4_0, kIQ4_XS, kMXFP4 };
+constexpr std::size_t kBlockFormats = 9;
 
 // Of 32 numbers of x, which are scale * q.
 struct QuantisedBlock {
@@ -32,20 +31,12 @@ struct QuantisedBlock {
   std::int32_t halves[2];  // sums of 16 q
 };
 
-struct BlockProduct {
-  // `lanes` rows of weights, `rowBytes` apart: tile [blocks, 8, lanes, 4] and tileScales [blocks,
-  // kBlockScales, lanes].
-  void (*unpack)(const void* weights, std::size_t rowBytes, std::int64_t blocks, std::uint8_t* tile,
-                 float* tileScales);
-  // y[row * yStride + lane], for rows of quantised x that follow each other.
-  void (*multiply)(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks,
-                   const std::int8_t* q, const QuantisedBlock* xBlocks, std::int64_t rows, float* y,
-                   std::int64_t yStride);
-  // The same of a tile as the file has it, for fewer than kUnpackedRows rows.
-  void (*multiplyPacked)(const void* weights, std::size_t rowBytes, std::int64_t blocks,
-                         const std::int8_t* q, const QuantisedBlock* xBlocks, std::int64_t rows,
-                         float* y, std::int64_t yStride);
-};
+// y[row * yStride + lane], of `lanes` rows of weights, a multiple of kMostLanes, which are
+// `rowBytes` apart, for rows of quantised x that follow each other.
+using BlockProduct = void (*)(const void* weights, std::size_t rowBytes, std::int64_t lanes,
+                              std::int64_t blocks, const std::int8_t* q,
+                              const QuantisedBlock* xBlocks, std::int64_t rows, float* y,
+                              std::int64_t yStride);
 
 constexpr std::int64_t kMostRank = 64;  // of a pair of LoRA whose products are ours
 
@@ -64,14 +55,11 @@ struct LowRankProducts {
 // Of one instruction set.
 struct BlockProducts {
   const char* name;
-  std::int64_t lanes;  // weight rows of a tile
   void (*quantise)(const float* x, std::int64_t blocks, std::int8_t* q, QuantisedBlock* xBlocks);
   std::array<BlockProduct, kBlockFormats> formats;
   LowRankProducts lowRank;
 
-  const BlockProduct& of(BlockFormat format) const {
-    return formats[static_cast<std::size_t>(format)];
-  }
+  BlockProduct of(BlockFormat format) const { return formats[static_cast<std::size_t>(format)]; }
 };
 
 // The best ones that this processor runs; null where there are none.

@@ -2,6 +2,11 @@
 // processor runs.
 #include <array>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include "kernels/attention_rows.h"
 #include "kernels/block_product.h"
 
@@ -19,8 +24,24 @@ extern const BlockProducts blockProducts;
 extern const AttentionRows attentionRows;
 }  // namespace avx2
 #endif
+#if defined(ISOPRO_PRODUCTS_neon)
+namespace neon {
+extern const BlockProducts blockProducts;
+extern const AttentionRows attentionRows;
+}  // namespace neon
+#endif
 
 namespace {
+
+#if defined(ISOPRO_PRODUCTS_neon)
+bool hasDotProducts() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  return true;  // as every processor of Apple's that macOS runs on
+#endif
+}
+#endif
 
 struct Found {
   std::array<const BlockProducts*, 3> products{};
@@ -43,6 +64,12 @@ Found find() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     found.products[count] = &avx2::blockProducts;
     found.attention[count++] = &avx2::attentionRows;
+  }
+#endif
+#if defined(ISOPRO_PRODUCTS_neon)
+  if (hasDotProducts()) {
+    found.products[count] = &neon::blockProducts;
+    found.attention[count++] = &neon::attentionRows;
   }
 #endif
   return found;

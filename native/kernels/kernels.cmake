@@ -30,6 +30,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64" AND NOT CMAKE_OSX_ARCHITE
   isopro_kernel_variant(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
   isopro_product_variant(avx2 -mavx2 -mfma -mf16c)
   isopro_product_variant(avx512vnni -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT MSVC)
+  isopro_product_variant(neon -march=armv8.2-a+dotprod)
 endif()
 
 function(isopro_use_kernels target)

@@ -28,7 +28,7 @@ export type Matmul = (typeof MATMULS)[number];
 /** Values of `info.matmul` of a loaded model. */
 export const KERNELS = ['ggml', 'own'] as const;
 export const MATMUL_HELP =
-  'matrix kernels: ggml, own (Q4_1, Q5_0, Q6_K and Q8_0 on x86), or auto (own where supported)';
+  'matrix kernels: ggml, own (most formats of 4 to 8 bits on x86), or auto (own where supported)';
 
 export interface NativeModelInfo {
   architecture: string;

@@ -106,10 +106,11 @@ export const loadOptions = z.strictObject({
    */
   kvType: z.enum(KV_TYPES).optional(),
   /**
-   * Whose kernels multiply rows with the weights: llama.cpp's, or for matrices of Q4_1, Q5_0, Q6_K
-   * and Q8_0 on x86 with AVX2 ours, which take a half to four fifths of their processor time off
-   * where several rows share a call (native/kernels/block_product.h). On processors with AMX it is
-   * a third, and a file that has other quantised formats too is llama.cpp's there. Both round
+   * Whose kernels multiply rows with the weights: llama.cpp's, or on x86 with AVX2 ours, for
+   * matrices of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q5_K, Q6_K, IQ4_XS and MXFP4. Ours take a half to
+   * four fifths of their processor time off where several rows share a call
+   * (native/kernels/block_product.h). On processors with AMX it is a third, and a file that has
+   * other quantised formats too is llama.cpp's there. Both round
    * activations to eight bits; they sum in another order, and the layers make of that some
    * hundredths of a nat a token. Replies, the running batch, `score`, branches, hidden states and
    * embeddings of one loaded model all go the same way, so that they agree with each other. 'own'

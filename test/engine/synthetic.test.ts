@@ -138,7 +138,10 @@ describe('synthetic models', () => {
     ['F16', 0.01],
     ['Q8_0', 0.05],
     ['Q6_K', 0.2],
+    ['Q5_K', 0.5],
     ['Q4_K', 0.7],
+    ['IQ4_XS', 0.7],
+    ['MXFP4', 0.8],
     ['Q4_0', 0.7],
     ['Q4_1', 0.7],
   ] as const)('%s stores the weights of the same seed', async (type, tolerance) => {

@@ -92,7 +92,18 @@ describe('whose kernels', () => {
   });
 });
 
-describe.each(['Q4_1', 'Q5_0', 'Q6_K', 'Q8_0'] as const)('ours of %s', (type) => {
+const FORMATS = [
+  'Q4_0',
+  'Q4_1',
+  'Q5_0',
+  'Q8_0',
+  'Q4_K',
+  'Q5_K',
+  'Q6_K',
+  'IQ4_XS',
+  'MXFP4',
+] as const;
+describe.each(FORMATS)('ours of %s', (type) => {
   test('sum in another order than ggml’s and are as near to the exact values', async () => {
     const [tokens, continuation] = [prompt(1, 30), prompt(2, 60)];
     const scored = async (matmul: 'ggml' | 'auto'): Promise<readonly number[]> => {
@@ -113,8 +124,8 @@ describe.each(['Q4_1', 'Q5_0', 'Q6_K', 'Q8_0'] as const)('ours of %s', (type) =>
     const [theirError, ourError] = [theirs, ours].map((values) =>
       Math.hypot(...values.map((value, i) => value - exact.logprobs[tokens.length + i]!)),
     );
-    // Activations of eight bits are what is left; of Q6_K ggml rounds 256 of them by one scale, we
-    // 32.
+    // Activations of eight bits are what is left; of the formats with blocks of 256 ggml rounds as
+    // many of them by one scale, we 32.
     expect(ourError).toBeLessThan(1.2 * theirError!);
     if (isThere()) expect(ours).not.toEqual(theirs);
   });
@@ -147,7 +158,7 @@ describe.each(['Q4_1', 'Q5_0', 'Q6_K', 'Q8_0'] as const)('ours of %s', (type) =>
 });
 
 describe('an adapter', () => {
-  test.each(['Q4_1', 'Q5_0', 'Q8_0'] as const)(
+  test.each(['Q4_1', 'Q5_0', 'Q8_0', 'Q4_K'] as const)(
     'of %s is what it is beside ggml’s products, and the same in replies and in score',
     async (type) => {
       if (!isThere()) return;

@@ -4,7 +4,18 @@
  * ggml/src/ggml-common.h of llama.cpp.
  */
 
-export type TensorType = 'F32' | 'F16' | 'Q4_0' | 'Q4_1' | 'Q5_0' | 'Q8_0' | 'Q4_K' | 'Q6_K';
+export type TensorType =
+  | 'F32'
+  | 'F16'
+  | 'Q4_0'
+  | 'Q4_1'
+  | 'Q5_0'
+  | 'Q8_0'
+  | 'Q4_K'
+  | 'Q5_K'
+  | 'Q6_K'
+  | 'IQ4_XS'
+  | 'MXFP4';
 
 interface BlockFormat {
   /** ggml_type */
@@ -109,14 +120,23 @@ function encodeQ80(x: Float32Array, from: number, out: DataView, at: number): vo
     out.setInt8(at + 2 + i, clamp(Math.round(x[from + i]! * inverse), -127, 127));
 }
 
-/** x = d * scale[j] * q - dmin * min[j], q in 0..15, scale and min in 0..63; 8 sub-blocks of 32. */
-function encodeQ4K(x: Float32Array, from: number, out: DataView, at: number): void {
+/**
+ * x = d * scale[j] * q - dmin * min[j], q in 0..15 for Q4_K and in 0..31 for Q5_K, scale and min in
+ * 0..63; 8 sub-blocks of 32.
+ */
+function encodeWithMinimums(
+  most: 15 | 31,
+  x: Float32Array,
+  from: number,
+  out: DataView,
+  at: number,
+): void {
   const scales: number[] = [];
   const mins: number[] = [];
   for (let j = 0; j < 8; j++) {
     const part = x.subarray(from + 32 * j, from + 32 * j + 32);
     const low = Math.min(0, ...part);
-    scales.push((Math.max(0, ...part) - low) / 15);
+    scales.push((Math.max(0, ...part) - low) / most);
     mins.push(-low);
   }
   const inverseD = putScale(out, at, Math.max(...scales) / 63);
@@ -134,11 +154,22 @@ function encodeQ4K(x: Float32Array, from: number, out: DataView, at: number): vo
     const j = i >> 5;
     const scale = inverseD === 0 ? 0 : scaleCodes[j]! / inverseD;
     const min = inverseMin === 0 ? 0 : minCodes[j]! / inverseMin;
-    return scale === 0 ? 0 : clamp(Math.round((x[from + i]! + min) / scale), 0, 15);
+    return scale === 0 ? 0 : clamp(Math.round((x[from + i]! + min) / scale), 0, most);
   };
+  const fifths = at + 16;
+  const halves = fifths + (most === 31 ? 32 : 0);
+  for (let i = 0; i < 32 && most === 31; i++) {
+    const bits = Array.from({ length: 8 }, (_, j) => (code(32 * j + i) >> 4) << j);
+    out.setUint8(
+      fifths + i,
+      bits.reduce((all, bit) => all | bit),
+    );
+  }
   for (let pair = 0; pair < 4; pair++) {
-    for (let i = 0; i < 32; i++)
-      out.setUint8(at + 16 + 32 * pair + i, code(64 * pair + i) | (code(64 * pair + 32 + i) << 4));
+    for (let i = 0; i < 32; i++) {
+      const [low, high] = [code(64 * pair + i) & 15, code(64 * pair + 32 + i) & 15];
+      out.setUint8(halves + 32 * pair + i, low | (high << 4));
+    }
   }
 }
 
@@ -176,6 +207,61 @@ function encodeQ6K(x: Float32Array, from: number, out: DataView, at: number): vo
   }
 }
 
+/** Of IQ4_XS, kvalues_iq4nl in ggml-common.h. */
+const IQ4_VALUES = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+/** Doubles of the values of e2m1. */
+const MXFP4_VALUES = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+const nearest = (values: readonly number[], x: number): number =>
+  values.reduce(
+    (best, value, i) => (Math.abs(value - x) < Math.abs(values[best]! - x) ? i : best),
+    0,
+  );
+
+/** The places in `values` of 32 elements divided by `scale`, two a byte. */
+function putPlaces(
+  values: readonly number[],
+  x: Float32Array,
+  from: number,
+  scale: number,
+  out: DataView,
+  at: number,
+): void {
+  const place = (i: number): number => nearest(values, scale === 0 ? 0 : x[from + i]! / scale);
+  for (let i = 0; i < 16; i++) out.setUint8(at + i, place(i) | (place(i + 16) << 4));
+}
+
+/** x = d * scale[j] * value[q], scale in -32..31; 8 sub-blocks of 32. */
+function encodeIQ4XS(x: Float32Array, from: number, out: DataView, at: number): void {
+  const scales = Array.from({ length: 8 }, (_, j) => extreme(x, from + 32 * j, 32) / -127);
+  const largest = scales.reduce(
+    (best, scale) => (Math.abs(scale) > Math.abs(best) ? scale : best),
+    0,
+  );
+  const inverse = putScale(out, at, largest / -32);
+  const codes = scales.map((scale) => clamp(Math.round(scale * inverse), -32, 31));
+  const stored = codes.map((code) => code + 32);
+  out.setUint16(
+    at + 2,
+    stored.reduce((bits, code, j) => bits | ((code >> 4) << (2 * j)), 0),
+    true,
+  );
+  for (let j = 0; j < 8; j += 2)
+    out.setUint8(at + 4 + j / 2, (stored[j]! & 15) | ((stored[j + 1]! & 15) << 4));
+  codes.forEach((code, j) => {
+    const scale = inverse === 0 ? 0 : code / inverse;
+    putPlaces(IQ4_VALUES, x, from + 32 * j, scale, out, at + 8 + 16 * j);
+  });
+}
+
+/** x = 2 ** (e - 128) * value[q]. */
+function encodeMXFP4(x: Float32Array, from: number, out: DataView, at: number): void {
+  const most = Math.abs(extreme(x, from, 32));
+  const exponent = most === 0 ? 0 : clamp(Math.floor(Math.log2(most)) - 2 + 127, 0, 254);
+  out.setUint8(at, exponent);
+  putPlaces(MXFP4_VALUES, x, from, 2 ** (exponent - 128), out, at + 1);
+}
+
 export const BLOCK_FORMATS: Readonly<Record<TensorType, BlockFormat>> = {
   F32: {
     id: 0,
@@ -193,8 +279,21 @@ export const BLOCK_FORMATS: Readonly<Record<TensorType, BlockFormat>> = {
   Q4_1: { id: 3, elements: 32, bytes: 20, encode: encodeQ41 },
   Q5_0: { id: 6, elements: 32, bytes: 22, encode: encodeQ50 },
   Q8_0: { id: 8, elements: 32, bytes: 34, encode: encodeQ80 },
-  Q4_K: { id: 12, elements: 256, bytes: 144, encode: encodeQ4K },
+  Q4_K: {
+    id: 12,
+    elements: 256,
+    bytes: 144,
+    encode: (x, from, out, at) => encodeWithMinimums(15, x, from, out, at),
+  },
+  Q5_K: {
+    id: 13,
+    elements: 256,
+    bytes: 176,
+    encode: (x, from, out, at) => encodeWithMinimums(31, x, from, out, at),
+  },
   Q6_K: { id: 14, elements: 256, bytes: 210, encode: encodeQ6K },
+  IQ4_XS: { id: 23, elements: 256, bytes: 136, encode: encodeIQ4XS },
+  MXFP4: { id: 39, elements: 32, bytes: 17, encode: encodeMXFP4 },
 };
 
 /** Bytes of a tensor; the row length must be a multiple of the type's block. */

@@ -66,7 +66,10 @@ const FILE_TYPE: Readonly<Record<TensorType, number>> = {
   Q5_0: 8,
   Q8_0: 7,
   Q4_K: 15,
+  Q5_K: 17,
   Q6_K: 18,
+  IQ4_XS: 30,
+  MXFP4: 38,
 };
 const PRE_TOKENIZER: Readonly<Record<Architecture, string>> = {
   llama: 'llama-bpe',
