@@ -1,6 +1,6 @@
-// test-native.mjs [--sanitize | --arm64 | --blas | --oracle] [parts of tests' names]: builds test/native with
-// CMake and runs it; without an option beside the addon, whose compiled core it takes, with one in
-// a folder of its own.
+// test-native.mjs [--sanitize | --arm64 | --blas | --oracle] [parts of tests' names]: builds
+// test/native with CMake and runs it; without an option beside the addon, whose compiled core it
+// takes, with one in a folder of its own.
 //   --sanitize with the address and undefined-behaviour sanitisers; on Linux then the addon too,
 //               with worker threads ended in the middle of its calls
 //   --arm64 the tests of the trainer and of the kernels alone, cross-compiled for NEON and run under

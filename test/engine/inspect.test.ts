@@ -40,7 +40,7 @@ describe('inspectModel', () => {
         tensors: 16,
         parameters: matrices,
         bytes: (matrices / 256) * 144,
-        kernels: 'ggml',
+        kernels: expect.stringMatching(/^(own|ggml)$/),
         why: expect.any(String),
       },
       {

@@ -104,7 +104,7 @@ float writtenOut(ggml_type type, const float* x, const std::uint8_t* weights, st
 // Weights that no quantiser writes too: all bits are drawn but those of the scales.
 std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int64_t width,
                                      std::uint64_t seed) {
-  std::vector<std::uint8_t> bytes = quantised(type, draw(rows * width, seed), width);
+  std::vector<std::uint8_t> bytes = weightsOf(type, uniformNumbers(rows * width, seed), width);
   Random random(seed + 1);
   const std::size_t size = ggml_type_size(type);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -125,7 +125,7 @@ std::vector<std::uint8_t> anyWeights(ggml_type type, std::int64_t rows, std::int
 int different(const BlockProducts& kernels, const ProductFormat& format, std::int64_t lanes,
               std::int64_t blocks, std::int64_t rows, std::uint64_t seed) {
   const std::int64_t width = blocks * kProductBlock;
-  std::vector<float> x = draw(rows * width, seed, 10);
+  std::vector<float> x = uniformNumbers(rows * width, seed, 10);
   for (std::size_t k = 0; k < kProductBlock; ++k) x[k] = 0;
   // What takes the integers to their ends.
   for (std::size_t k = kProductBlock; k < std::min<std::size_t>(2 * kProductBlock, x.size()); ++k)
@@ -177,10 +177,10 @@ TEST(own_products_of_random_shapes_are_the_sums_that_they_say) {
 // What it is on every processor: 16 lanes, whatever a register has.
 TEST(own_attention_has_the_same_bits_on_every_instruction_set) {
   constexpr std::int64_t kCells = 37, kHeads = 5, kWidth = 80;
-  const std::vector<float> q = draw(kHeads * kWidth, 1, 3);
+  const std::vector<float> q = uniformNumbers(kHeads * kWidth, 1, 3);
   const auto halves = [](std::uint64_t seed) {
     std::vector<std::uint16_t> values;
-    for (const float value : draw(kCells * kWidth, seed, 2))
+    for (const float value : uniformNumbers(kCells * kWidth, seed, 2))
       values.push_back(ggml_fp32_to_fp16(value));
     return values;
   };

@@ -35,8 +35,9 @@ struct Graph {
     x = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, width, rows);
     product = ggml_mul_mat(context.get(), weights, x);
     buffer.reset(ggml_backend_alloc_ctx_tensors(context.get(), backend.get()));
-    const std::vector<std::uint8_t> bytes = quantised(type, draw(width * height, seed), width);
-    const std::vector<float> values = draw(width * rows, seed + 1, 3);
+    const std::vector<std::uint8_t> bytes =
+        weightsOf(type, uniformNumbers(width * height, seed), width);
+    const std::vector<float> values = uniformNumbers(width * rows, seed + 1, 3);
     std::memcpy(weights->data, bytes.data(), bytes.size());
     std::memcpy(x->data, values.data(), values.size() * sizeof(float));
   }

@@ -29,14 +29,14 @@ constexpr ProductFormat kFormats[] = {{GGML_TYPE_Q4_1, kernels::BlockFormat::kQ4
 // Of 256 weights, of which ggml multiplies with 256 numbers of x of one scale.
 inline bool isWide(ggml_type type) { return ggml_blck_size(type) == 256; }
 
-inline std::vector<float> draw(std::int64_t count, std::uint64_t seed, double scale = 1) {
+inline std::vector<float> uniformNumbers(std::int64_t count, std::uint64_t seed, double scale = 1) {
   Random random(seed);
   std::vector<float> values(static_cast<std::size_t>(count));
   for (float& value : values) value = static_cast<float>((random.nextDouble() * 2 - 1) * scale);
   return values;
 }
 
-inline std::vector<std::uint8_t> quantised(ggml_type type, const std::vector<float>& weights,
+inline std::vector<std::uint8_t> weightsOf(ggml_type type, const std::vector<float>& weights,
                                            std::int64_t width) {
   const std::int64_t rows = static_cast<std::int64_t>(weights.size()) / width;
   std::vector<std::uint8_t> bytes(ggml_row_size(type, width) * static_cast<std::size_t>(rows));
