@@ -87,6 +87,7 @@ class NativeModel : public Wrapped<NativeModel> {
           const int count = threads > 0 ? threads : physicalCores();
           session.context = std::make_unique<Context>(session.model, count, fixedThreads);
           session.samplers = std::make_unique<ThreadPool>(count);
+          session.hasOwnBits = session.context->hasOwnBits();
           return undefined();
         });
   }
@@ -111,6 +112,7 @@ class NativeModel : public Wrapped<NativeModel> {
     object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
     object.Set("threads", session_->context->governor().maxThreads());
     object.Set("matmul", model.hasOwnProducts() ? "own" : "ggml");
+    object.Set("ownBits", session_->hasOwnBits ? Napi::Number::New(env, kOwnBits) : env.Null());
     object.Set("batchInvariant", isBatchInvariant(model.usesGpu()));
     object.Set("bos", llama_vocab_bos(vocab));
     object.Set("eos", llama_vocab_eos(vocab));

@@ -53,7 +53,7 @@ RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettin
       paddingId_(settings.maxSequences + keptSequences(settings)),
       prefixes_(settings.prefixTokens, idsFrom(settings.maxSequences, keptSequences(settings))),
       freeIds_(idsFrom(0, settings.maxSequences)),
-      rowAdapters_(pool) {}
+      rowAdapters_(pool, model_) {}
 
 void RunningBatch::join(std::int64_t number, BatchRequest request) {
   request.limits.check(model_);

@@ -7,33 +7,7 @@
 namespace isopro::kernels::ISOPRO_VARIANT {
 namespace {
 
-constexpr int kLanes = 16;  // of every sum, whatever the instruction set has
-
-// A register. Wider vectors than those are the compiler's to divide, which does it through memory.
-#if defined(__AVX512F__)
-constexpr int kWidth = 16;
-#else
-constexpr int kWidth = 8;
-#endif
-constexpr int kRegisters = kLanes / kWidth;
-
-typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
-typedef std::int32_t IntVector __attribute__((vector_size(kWidth * sizeof(float))));
-
-inline Vector load(const float* p) {
-  Vector v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-
-inline void store(float* p, Vector v) { __builtin_memcpy(p, &v, sizeof v); }
-
-inline Vector broadcast(float x) { return x - Vector{}; }
-
-inline Vector select(IntVector mask, Vector yes, Vector no) {
-  return reinterpret_cast<Vector>((mask & reinterpret_cast<IntVector>(yes)) |
-                                  (~mask & reinterpret_cast<IntVector>(no)));
-}
+#include "kernels/lanes.inl"
 
 #include "kernels/exponential.inl"
 
@@ -44,10 +18,6 @@ constexpr int kMostSums = 16 * kLanes;
 inline Vector halvesAt(const std::uint16_t* p) {
   return reinterpret_cast<Vector>(
       _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
-}
-inline Vector fused(Vector a, Vector b, Vector c) {
-  return reinterpret_cast<Vector>(_mm512_fmadd_ps(
-      reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
 }
 inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(
@@ -66,10 +36,6 @@ constexpr int kMostSums = 6 * kLanes;
 inline Vector halvesAt(const std::uint16_t* p) {
   return reinterpret_cast<Vector>(
       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
-}
-inline Vector fused(Vector a, Vector b, Vector c) {
-  return reinterpret_cast<Vector>(_mm256_fmadd_ps(
-      reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }
 inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(

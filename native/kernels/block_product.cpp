@@ -386,6 +386,6 @@ const BlockProducts blockProducts = {
     kLanes,
     quantise,
     {productOf<Q4_1>(), productOf<Q5_0>(), productOf<Q6_K>(), productOf<Q8_0>()},
-    {widen, narrow}};
+    {widen, narrow, add}};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT
