@@ -17,7 +17,8 @@
 
 namespace isopro::bindings {
 
-// Everything but `model` and `hasOwnBits`, which do not change after loading, is touched by the job thread alone.
+// Everything but `model` and `hasOwnBits`, which do not change after loading, is touched by the job
+// thread alone.
 struct ModelSession {
   explicit ModelSession(Environment& environment) : thread(environment) {}
 

@@ -229,7 +229,7 @@ class Context {
   std::size_t mappedBytes_ = 0;
   bool decoded_ = false;
   bool allHaveOneResult_ = true;  // of the nodes of the graphs that were asked about
-  bool newGraph_ = false;  // the next decode makes llama.cpp's scheduler anew
+  bool newGraph_ = false;         // the next decode makes llama.cpp's scheduler anew
   const std::atomic<bool>* cancelled_ = nullptr;
   bool starved_ = false;
   bool computing_ = false;   // the call under way has come to its graph

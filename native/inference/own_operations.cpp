@@ -13,8 +13,8 @@ namespace {
 constexpr std::int64_t kPartNumbers = 4096;
 
 // Places in ggml's parameters of a rotation.
-constexpr int kRotated = 1, kMode = 2, kTrainedContext = 4, kBase = 5, kScale = 6, kExtrapolation = 7,
-              kMagnitude = 8, kFast = 9, kSlow = 10, kOffset = 15;
+constexpr int kRotated = 1, kMode = 2, kTrainedContext = 4, kBase = 5, kScale = 6,
+              kExtrapolation = 7, kMagnitude = 8, kFast = 9, kSlow = 10, kOffset = 15;
 
 std::int32_t integerOf(const ggml_tensor* node, int index) { return node->op_params[index]; }
 
@@ -81,7 +81,8 @@ std::vector<double> frequenciesOf(const ggml_tensor* node, float& magnitude) {
   magnitude = realOf(node, kMagnitude);
   if (extrapolation != 0) {
     low = std::max(0.0, std::floor(pairTurning(static_cast<double>(realOf(node, kFast)))));
-    high = std::min(rotated - 1.0, std::ceil(pairTurning(static_cast<double>(realOf(node, kSlow)))));
+    high =
+        std::min(rotated - 1.0, std::ceil(pairTurning(static_cast<double>(realOf(node, kSlow)))));
     magnitude = static_cast<float>(static_cast<double>(magnitude) *
                                    (1 + 0.1 * naturalLogarithm(1 / scale)));
   }
@@ -91,8 +92,7 @@ std::vector<double> frequenciesOf(const ggml_tensor* node, float& magnitude) {
     if (factors != nullptr) frequency /= static_cast<double>(factors[pair]);
     double mix = 0;
     if (extrapolation != 0)
-      mix = extrapolation *
-            (1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0));
+      mix = extrapolation * (1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0));
     frequencies.push_back(frequency * (scale * (1 - mix) + mix));
   }
   return frequencies;
@@ -228,7 +228,8 @@ void OwnOperations::rotate(ggml_tensor* node, const Operation& operation, int th
   const std::int64_t heads = node->ne[1], tokens = node->ne[2];
   if (tokens == 0) return;
   const std::int64_t pairs = operation.rotated / 2;
-  const std::int64_t parts = tokens * node->ne[3] >= threads ? 1 : std::min<std::int64_t>(heads, threads);
+  const std::int64_t parts =
+      tokens * node->ne[3] >= threads ? 1 : std::min<std::int64_t>(heads, threads);
   const std::int64_t some = (heads + parts - 1) / parts;
   const auto turn = operation.neighbours ? kernels_.rotateNeighbours : kernels_.rotateHalves;
   TurnScratch& table = scratch_[static_cast<std::size_t>(thread)];

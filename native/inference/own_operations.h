@@ -42,12 +42,12 @@ class OwnOperations {
   struct Operation {
     OwnOperations* self;
     ggml_op op;
-    std::vector<std::int32_t> parameters;  // the node's own
-    const void* factors = nullptr;         // of a rotation
-    float epsilon = 0;                     // of a norm
+    std::vector<std::int32_t> parameters;    // the node's own
+    const void* factors = nullptr;           // of a rotation
+    float epsilon = 0;                       // of a norm
     bool isGelu = false, isSwapped = false;  // of a gate
-    std::int64_t rotated = 0;  // numbers of a head that a rotation turns
-    bool neighbours = false;   // it turns pairs of neighbours, not of halves
+    std::int64_t rotated = 0;                // numbers of a head that a rotation turns
+    bool neighbours = false;                 // it turns pairs of neighbours, not of halves
     float magnitude = 1;
     std::vector<double> frequencies;  // [rotated / 2], radians a position
   };

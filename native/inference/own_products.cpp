@@ -85,8 +85,8 @@ bool isOurProduct(const ggml_tensor* weights) {
 
 bool isProduct(const ggml_tensor* node) {
   // Of all that is ours, products alone have weights as their first source.
-  const bool custom = node->op == GGML_OP_CUSTOM && node->src[1] != nullptr &&
-                      node->src[0]->op == GGML_OP_NONE;
+  const bool custom =
+      node->op == GGML_OP_CUSTOM && node->src[1] != nullptr && node->src[0]->op == GGML_OP_NONE;
   return node->op == GGML_OP_MUL_MAT || (custom && isOurProduct(node->src[0]));
 }
 

@@ -103,10 +103,9 @@ void RowAdapters::receive(ggml_tensor* node, int threads) {
       const int place = rows[static_cast<std::size_t>(row)];
       const LowRankPair* pair = place == kBase ? nullptr : pairs[static_cast<std::size_t>(place)];
       if (pair == nullptr) continue;
-      add_(
-          x + row * inputs->ne[0], pair->a.data(), pair->bTransposed.data(),
-          adapters_[static_cast<std::size_t>(place)].scale * pair->scale, pair->rank, pair->inputs,
-          pair->outputs, inner_.data() + row * rank, y + row * node->ne[0]);
+      add_(x + row * inputs->ne[0], pair->a.data(), pair->bTransposed.data(),
+           adapters_[static_cast<std::size_t>(place)].scale * pair->scale, pair->rank, pair->inputs,
+           pair->outputs, inner_.data() + row * rank, y + row * node->ne[0]);
     }
   });
 }

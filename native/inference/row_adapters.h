@@ -9,8 +9,8 @@
 
 #include "inference/context.h"
 #include "inference/low_rank_pairs.h"
-#include "kernels/block_product.h"
 #include "inference/prefix_cache.h"
+#include "kernels/block_product.h"
 #include "support/thread_pool.h"
 
 namespace isopro {

@@ -61,11 +61,13 @@ template <typename F>
 inline void forVectors(std::int64_t count, F f) {
   std::int64_t i = 0;
   for (; i + kWidth <= count; i += kWidth)
-    f(i, [](const float* p) { return load(p); }, [](float* p, Vector v) { store(p, v); });
+    f(
+        i, [](const float* p) { return load(p); }, [](float* p, Vector v) { store(p, v); });
   if (i == count) return;
   const std::int64_t rest = count - i;
-  f(i, [rest](const float* p) { return loadPart(p, rest); },
-    [rest](float* p, Vector v) { storePart(p, v, rest); });
+  f(
+      i, [rest](const float* p) { return loadPart(p, rest); },
+      [rest](float* p, Vector v) { storePart(p, v, rest); });
 }
 
 // exp, to 0.6 units in the last place: x = n ln 2 + r, and exp(r) by its series to r^7. Clamped to
@@ -75,8 +77,7 @@ inline Vector exponentialOf(Vector x) {
   x = select(x > 88.0f, broadcast(88.0f), x);
   const Vector n = fused(x, broadcast(1.44269504088896341f), broadcast(12582912.0f)) - 12582912.0f;
   // ln 2 in two parts (Cody and Waite 1980).
-  const Vector r =
-      fused(n, broadcast(2.12194440e-4f), fused(n, broadcast(-0.693359375f), x));
+  const Vector r = fused(n, broadcast(2.12194440e-4f), fused(n, broadcast(-0.693359375f), x));
   Vector p = fused(broadcast(1.0f / 5040), r, broadcast(1.0f / 720));
   p = fused(p, r, broadcast(1.0f / 120));
   p = fused(p, r, broadcast(1.0f / 24));
@@ -111,11 +112,9 @@ void normalise(const float* x, float* y, std::int64_t width, float epsilon) {
     for (int lane = 0; lane < half; ++lane) each[lane] += each[lane + half];
   }
   const double mean = each[0] / static_cast<double>(width);
-  const auto scale =
-      static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(epsilon)));
-  forVectors(width, [&](std::int64_t at, auto read, auto write) {
-    write(y + at, read(x + at) * scale);
-  });
+  const auto scale = static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(epsilon)));
+  forVectors(width,
+             [&](std::int64_t at, auto read, auto write) { write(y + at, read(x + at) * scale); });
 }
 
 void swiglu(const float* gate, const float* up, float* y, std::int64_t count) {
@@ -153,8 +152,8 @@ void turns(std::int32_t position, const double* frequencies, std::int64_t pairs,
     // angle = n pi / 2 + r, |r| <= pi / 4; pi / 2 in two parts.
     const Wide rounded = angle * 0.63661977236758134 + kRound;
     const Wide n = rounded - kRound;
-    const Wide r = fusedWide(n, wide(-6.123233995736766e-17),
-                             fusedWide(n, wide(-1.5707963267948966), angle));
+    const Wide r =
+        fusedWide(n, wide(-6.123233995736766e-17), fusedWide(n, wide(-1.5707963267948966), angle));
     const Wide z = r * r;
     // Taylor series: the next terms are below 2e-12.
     Wide s = fusedWide(wide(-1.0 / 39916800), z, wide(1.0 / 362880));
@@ -203,12 +202,10 @@ void rotateNeighbours(const float* x, const float* cosine, const float* sine, st
       sines[2 * i + 1] = sine[begin + i];
     }
     const std::int64_t left = 2 * (pairs - begin);
-    forVectors(left < 2 * kWidth ? left : 2 * kWidth,
-               [&](std::int64_t i, auto read, auto write) {
-                 const Vector v = read(x + 2 * begin + i);
-                 write(y + 2 * begin + i, fused(v, load(cosines + i),
-                                                swapNeighbours(v) * load(sines + i)));
-               });
+    forVectors(left < 2 * kWidth ? left : 2 * kWidth, [&](std::int64_t i, auto read, auto write) {
+      const Vector v = read(x + 2 * begin + i);
+      write(y + 2 * begin + i, fused(v, load(cosines + i), swapNeighbours(v) * load(sines + i)));
+    });
   }
 }
 
