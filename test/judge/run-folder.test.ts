@@ -265,7 +265,7 @@ describe('the manifest', () => {
       expect.stringMatching(/^[0-9a-f]{64}$/),
     ]);
     expect(await codeVersion()).toEqual(code);
-    expect(machineClass()).toMatchObject({ platform: process.platform, arch: process.arch });
+    expect(machineClass([])).toMatchObject({ platform: process.platform, arch: process.arch });
   });
 });
 
