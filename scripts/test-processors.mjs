@@ -147,7 +147,9 @@ function hasOwnBits(emulator) {
   );
   const found = Object.entries(JSON.parse(stdout));
   for (const [name, { version: is, hash }] of found)
-    console.log(`  ${hash === hashes[name] && is === version ? 'ok' : 'OTHER BITS'} ${name} ${hash}`);
+    console.log(
+      `  ${hash === hashes[name] && is === version ? 'ok' : 'OTHER BITS'} ${name} ${hash}`,
+    );
   return found.every(([name, { version: is, hash }]) => hash === hashes[name] && is === version);
 }
 

@@ -138,6 +138,17 @@ bool OwnOperations::hasOneResult(const ggml_tensor* node) {
   }
 }
 
+const char* OwnOperations::nameOf(const ggml_tensor* node) {
+  if (node->op == GGML_OP_RMS_NORM) return "rms_norm";
+  if (node->op == GGML_OP_GLU) return "gate";
+  if (node->op == GGML_OP_ROPE) return "rope";
+  // Of what is ours attention has more sources, and a product has weights.
+  if (node->op != GGML_OP_CUSTOM || node->src[3] != nullptr || node->src[0]->op == GGML_OP_NONE)
+    return nullptr;
+  if (node->src[1] == nullptr) return node->ne[0] == node->src[0]->ne[0] ? "rms_norm" : "gate";
+  return node->src[1]->type == GGML_TYPE_I32 ? "rope" : "gate";
+}
+
 void OwnOperations::take(ggml_tensor* node) {
   const Operation* operation = operationOf(node);
   if (operation == nullptr) return;

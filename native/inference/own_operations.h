@@ -36,6 +36,9 @@ class OwnOperations {
   // Whether a node's values are the same wherever it is computed: taken over, or exact.
   static bool hasOneResult(const ggml_tensor* node);
 
+  // Of a norm, a gate or a rotation, be it ggml's or ours, as ggml names it; else null.
+  static const char* nameOf(const ggml_tensor* node);
+
  private:
   // What a node says of itself in the parameters that the function's take the place of. Equal nodes
   // share one.

@@ -13,9 +13,7 @@ interface Known {
   readonly hashes: Readonly<Record<string, string>>;
 }
 
-const known = JSON.parse(
-  readFileSync(new URL('own-bits.json', import.meta.url), 'utf8'),
-) as Known;
+const known = JSON.parse(readFileSync(new URL('own-bits.json', import.meta.url), 'utf8')) as Known;
 
 /** Whether there are kernels of ours here: an x86-64 processor with AVX2. */
 await using model = await loadModel(fileQ41, { ...ONE_THREAD, matmul: 'auto' });
@@ -30,9 +28,7 @@ const isThere = model.info.matmul === 'own';
     );
     expect({ version: [...versions], hashes }).toEqual({
       version: [known.version],
-      hashes: Object.fromEntries(
-        Object.entries(known.hashes).filter(([name]) => name in hashes),
-      ),
+      hashes: Object.fromEntries(Object.entries(known.hashes).filter(([name]) => name in hashes)),
     });
   });
 

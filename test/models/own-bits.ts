@@ -118,7 +118,10 @@ export async function ownBits({ real = false } = {}): Promise<Record<string, Own
   try {
     const found: Record<string, OwnBits> = { tiny: await bitsOf('tiny', null) };
     for (const [name, options] of Object.entries(SYNTHETIC)) {
-      const [file, adapter] = [path.join(folder, `${name}.gguf`), path.join(folder, 'adapter.gguf')];
+      const [file, adapter] = [
+        path.join(folder, `${name}.gguf`),
+        path.join(folder, 'adapter.gguf'),
+      ];
       const shape = writeSyntheticModel(file, { seed: 7n, ...options });
       writeSyntheticAdapter(adapter, shape, { rank: 8, magnitude: 0.05, seed: 3n });
       found[name] = await bitsOf(file, adapter);

@@ -215,9 +215,7 @@ TEST(own_norms_are_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_and_pr
             return ggml_rms_norm(graph.context.get(), graph.input(GGML_TYPE_F32, width, rows, 2),
                                  1e-5f);
           },
-          [](const OperationGraph& graph) {
-            return exactNorm(graph, static_cast<double>(1e-5f));
-          });
+          [](const OperationGraph& graph) { return exactNorm(graph, static_cast<double>(1e-5f)); });
     }
   }
   errors.check("norms");
@@ -280,8 +278,7 @@ TEST(own_rotations_are_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_an
                                    {96, 5, 2, 30, mode, false, 1, 0},
                                    {64, 4, 6, 64, mode, false, 0.25f, 1}}) {
       checkOperation(
-          errors,
-          [&](OperationGraph& graph) { return turned(graph, turning); },
+          errors, [&](OperationGraph& graph) { return turned(graph, turning); },
           [&](const OperationGraph& graph) { return exactTurns(graph, turning); });
     }
     errors.check("rotations");
@@ -291,7 +288,9 @@ TEST(own_rotations_are_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_an
 // A row has its values whatever its neighbours in memory, and those are not written.
 TEST(own_operations_of_random_shapes_write_their_own_rows_alone) {
   Random random(11);
-  const auto below = [&](int most) { return static_cast<std::int64_t>(random.nextDouble() * most); };
+  const auto below = [&](int most) {
+    return static_cast<std::int64_t>(random.nextDouble() * most);
+  };
   for (int round = 0; round < 2000; ++round) {
     const std::int64_t width = 1 + below(200), pairs = 1 + below(70);
     std::vector<float> x(static_cast<std::size_t>(std::max(width, 2 * pairs)));
@@ -306,8 +305,8 @@ TEST(own_operations_of_random_shapes_write_their_own_rows_alone) {
       kernels.normalise(x.data(), row(width), width, 1e-6f);
       kernels.swiglu(x.data(), x.data(), row(width), width);
       kernels.geglu(x.data(), x.data(), row(width), width);
-      const std::int64_t room = (pairs + kernels::kTurnPart - 1) / kernels::kTurnPart *
-                                kernels::kTurnPart;
+      const std::int64_t room =
+          (pairs + kernels::kTurnPart - 1) / kernels::kTurnPart * kernels::kTurnPart;
       const std::vector<double> frequencies(static_cast<std::size_t>(room), 0.37);
       std::vector<float> cosine(static_cast<std::size_t>(room)), sine(cosine);
       kernels.turns(static_cast<std::int32_t>(round), frequencies.data(), pairs, 1, cosine.data(),
@@ -341,9 +340,8 @@ TEST(own_operations_leave_what_they_have_no_kernel_for) {
   CHECK(is([&](auto& graph) {
           return ggml_mul_mat(graph.context.get(), input(graph), input(graph));
         }) == foreign);
-  CHECK(is([&](auto& graph) {
-          return ggml_scale_bias(graph.context.get(), input(graph), 2, 1);
-        }) == foreign);
+  CHECK(is([&](auto& graph) { return ggml_scale_bias(graph.context.get(), input(graph), 2, 1); }) ==
+        foreign);
   CHECK(is([&](auto& graph) { return ggml_scale(graph.context.get(), input(graph), 3); }) == exact);
   CHECK(is([&](auto& graph) {
           return ggml_add(graph.context.get(), input(graph), input(graph));
