@@ -20,6 +20,17 @@ bool inOrdinaryMemory(const ggml_tensor* tensor);
 // share its core with another process. What a part has does not depend on it.
 class SharedParts {
  public:
+  // Calls compute(part) of the parts below `count` that this thread gets, and leaves.
+  template <typename Compute>
+  void forEach(std::int64_t count, int threads, Compute compute) {
+    if (threads == 1) {
+      for (std::int64_t part = 0; part < count; ++part) compute(part);
+      return;
+    }
+    for (std::int64_t part = take(); part < count; part = take()) compute(part);
+    leave(threads);
+  }
+
   std::int64_t take() { return taken_.fetch_add(1, std::memory_order_relaxed); }
 
   // Each thread's last call, once it has found no part left. ggml's threads wait for each other

@@ -197,25 +197,22 @@ void OwnOperations::onCompute(ggml_tensor* node, int thread, int threads, void* 
   const Operation& operation = *static_cast<const Operation*>(of);
   OwnOperations& self = *operation.self;
   if (operation.op == GGML_OP_RMS_NORM) self.normalise(node, operation, threads);
-  if (operation.op == GGML_OP_GLU) self.gate(node, operation);
+  if (operation.op == GGML_OP_GLU) self.gate(node, operation, threads);
   if (operation.op == GGML_OP_ROPE) self.rotate(node, operation, thread, threads);
-  self.parts_.leave(threads);
 }
 
 void OwnOperations::normalise(ggml_tensor* node, const Operation& operation, int threads) {
   const std::int64_t width = node->ne[0], rows = ggml_nrows(node);
   const std::int64_t some = std::max<std::int64_t>(
       1, std::min(kPartNumbers / std::max<std::int64_t>(1, width), rows / threads));
-  for (;;) {
-    const std::int64_t begin = parts_.take() * some;
-    if (begin >= rows) return;
-    for (std::int64_t row = begin; row < std::min(rows, begin + some); ++row)
+  parts_.forEach((rows + some - 1) / some, threads, [&](std::int64_t part) {
+    for (std::int64_t row = part * some; row < std::min(rows, (part + 1) * some); ++row)
       kernels_.normalise(rowOf(node->src[0], row), rowOf(node, row), width, operation.epsilon);
-  }
+  });
 }
 
 // The gate is the first source, or with one source the first half of its rows, or the second.
-void OwnOperations::gate(ggml_tensor* node, const Operation& operation) {
+void OwnOperations::gate(ggml_tensor* node, const Operation& operation, int threads) {
   const ggml_tensor* gates = node->src[0];
   const ggml_tensor* ups = node->src[1] == nullptr ? gates : node->src[1];
   const std::int64_t width = node->ne[0];
@@ -223,13 +220,11 @@ void OwnOperations::gate(ggml_tensor* node, const Operation& operation) {
   const std::int64_t upAt = node->src[1] == nullptr && !operation.isSwapped ? width : 0;
   const auto compute = operation.isGelu ? kernels_.geglu : kernels_.swiglu;
   const std::int64_t parts = (width + kPartNumbers - 1) / kPartNumbers;
-  for (;;) {
-    const std::int64_t taken = parts_.take();
-    const std::int64_t row = taken / parts, begin = taken % parts * kPartNumbers;
-    if (row >= ggml_nrows(node)) return;
+  parts_.forEach(ggml_nrows(node) * parts, threads, [&](std::int64_t part) {
+    const std::int64_t row = part / parts, begin = part % parts * kPartNumbers;
     compute(rowOf(gates, row) + gateAt + begin, rowOf(ups, row) + upAt + begin,
             rowOf(node, row) + begin, std::min(kPartNumbers, width - begin));
-  }
+  });
 }
 
 // A part is a position, of few ones some of its heads.
@@ -237,20 +232,17 @@ void OwnOperations::rotate(ggml_tensor* node, const Operation& operation, int th
   const ggml_tensor* x = node->src[0];
   const auto* positions = static_cast<const std::int32_t*>(node->src[1]->data);
   const std::int64_t heads = node->ne[1], tokens = node->ne[2];
-  if (tokens == 0) return;
   const std::int64_t pairs = operation.rotated / 2;
   const std::int64_t parts =
       tokens * node->ne[3] >= threads ? 1 : std::min<std::int64_t>(heads, threads);
   const std::int64_t some = (heads + parts - 1) / parts;
   const auto turn = operation.neighbours ? kernels_.rotateNeighbours : kernels_.rotateHalves;
   TurnScratch& table = scratch_[static_cast<std::size_t>(thread)];
-  for (;;) {
-    const std::int64_t taken = parts_.take();
-    const std::int64_t token = taken / parts % tokens, stream = taken / parts / tokens;
-    if (stream >= node->ne[3]) return;
+  parts_.forEach(tokens * node->ne[3] * parts, threads, [&](std::int64_t part) {
+    const std::int64_t token = part / parts % tokens, stream = part / parts / tokens;
     kernels_.turns(positions[token], operation.frequencies.data(), pairs, operation.magnitude,
                    table.cosine.data(), table.sine.data());
-    const std::int64_t begin = taken % parts * some;
+    const std::int64_t begin = part % parts * some;
     for (std::int64_t head = begin; head < std::min(heads, begin + some); ++head) {
       const float* from = rowOf(x, head, token, stream);
       float* to = rowOf(node, head, token, stream);
@@ -259,7 +251,7 @@ void OwnOperations::rotate(ggml_tensor* node, const Operation& operation, int th
       if (from != to)
         std::copy(from + operation.rotated, from + node->ne[0], to + operation.rotated);
     }
-  }
+  });
 }
 
 }  // namespace isopro

@@ -61,7 +61,7 @@ class OwnOperations {
   static void onCompute(ggml_tensor* node, int thread, int threads, void* operation);
   const Operation* operationOf(const ggml_tensor* node);
   void normalise(ggml_tensor* node, const Operation& operation, int threads);
-  void gate(ggml_tensor* node, const Operation& operation);
+  void gate(ggml_tensor* node, const Operation& operation, int threads);
   void rotate(ggml_tensor* node, const Operation& operation, int thread, int threads);
 
   const kernels::RowOperations& kernels_;

@@ -29,6 +29,10 @@ inline Vector loadPart(const float* p, std::int64_t count) {
 inline void storePart(float* p, Vector v, std::int64_t count) {
   _mm512_mask_storeu_ps(p, lanesBelow(count), reinterpret_cast<__m512>(v));
 }
+inline Vector within(Vector v, float least, float most) {
+  const __m512 above = _mm512_max_ps(_mm512_set1_ps(least), reinterpret_cast<__m512>(v));
+  return reinterpret_cast<Vector>(_mm512_min_ps(_mm512_set1_ps(most), above));
+}
 inline Vector swapNeighbours(Vector v) {
   return reinterpret_cast<Vector>(_mm512_permute_ps(reinterpret_cast<__m512>(v), 0xb1));
 }
@@ -46,6 +50,10 @@ inline Vector loadPart(const float* p, std::int64_t count) {
 }
 inline void storePart(float* p, Vector v, std::int64_t count) {
   _mm256_maskstore_ps(p, lanesBelow(count), reinterpret_cast<__m256>(v));
+}
+inline Vector within(Vector v, float least, float most) {
+  const __m256 above = _mm256_max_ps(_mm256_set1_ps(least), reinterpret_cast<__m256>(v));
+  return reinterpret_cast<Vector>(_mm256_min_ps(_mm256_set1_ps(most), above));
 }
 inline Vector swapNeighbours(Vector v) {
   return reinterpret_cast<Vector>(_mm256_permute_ps(reinterpret_cast<__m256>(v), 0xb1));
@@ -71,11 +79,12 @@ inline void forVectors(std::int64_t count, F f) {
 }
 
 // exp, to 0.6 units in the last place: x = n ln 2 + r, and exp(r) by its series to r^7. Clamped to
-// where 2^n is a normal number. NaN gives NaN.
+// where 2^n is a normal number. Of NaN it is any number: what it weighs is then NaN itself.
 inline Vector exponentialOf(Vector x) {
-  x = select(x < -87.0f, broadcast(-87.0f), x);
-  x = select(x > 88.0f, broadcast(88.0f), x);
-  const Vector n = fused(x, broadcast(1.44269504088896341f), broadcast(12582912.0f)) - 12582912.0f;
+  x = within(x, -87.0f, 88.0f);
+  // Adding 1.5 * 2^23 rounds to integer, which the sum's lowest bits then are.
+  const Vector rounded = fused(x, broadcast(1.44269504088896341f), broadcast(12582912.0f));
+  const Vector n = rounded - 12582912.0f;
   // ln 2 in two parts (Cody and Waite 1980).
   const Vector r = fused(n, broadcast(2.12194440e-4f), fused(n, broadcast(-0.693359375f), x));
   Vector p = fused(broadcast(1.0f / 5040), r, broadcast(1.0f / 720));
@@ -84,8 +93,9 @@ inline Vector exponentialOf(Vector x) {
   p = fused(p, r, broadcast(1.0f / 6));
   p = fused(p, r, broadcast(0.5f));
   p = fused(p, r * r, r) + 1.0f;
-  const IntVector exponent = (__builtin_convertvector(n, IntVector) + 127) << 23;
-  return p * reinterpret_cast<Vector>(exponent);
+  // Times 2^n.
+  return reinterpret_cast<Vector>(reinterpret_cast<IntVector>(p) +
+                                  (reinterpret_cast<IntVector>(rounded) << 23));
 }
 
 void normalise(const float* x, float* y, std::int64_t width, float epsilon) {

@@ -75,9 +75,8 @@ async function bitsOf(file: string, adapter: string | null): Promise<OwnBits> {
         prompts: [3, 20, 130].map((length, seed) => ({ tokenIds: prompt(seed, length) })),
         samples: 2,
         maxTokens: 12,
-        seed: BigInt(i),
         adapter: used,
-        sampling,
+        sampling: { ...sampling, seed: BigInt(i) },
         ignoreEndOfSequence: true,
       });
       for await (const rollout of rollouts) replies.push(rollout);

@@ -263,7 +263,7 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
                                                {2, 17, 5},
                                                {3, 24, 130},
                                                {1, 1103, 33},
-                                               {2, 1039, 2}}) {
+                                               {2, 1039, 4}}) {
       const std::int64_t width = (isWide ? (blocks + 7) / 8 * 8 : blocks) * kProductBlock;
       Graph graph(format.type, width, height, rows, static_cast<std::uint64_t>(rows));
       const std::vector<double> exact = graph.exact();
