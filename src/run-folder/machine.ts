@@ -40,17 +40,18 @@ export const isSameMachine = (
   isDeepStrictEqual(a.machine, b.machine) &&
   ('kernels' in a.machine || a.code.addon === b.code.addon);
 
-/** Describes a class: `our own kernels (bits of version 1) on x64`. */
-export const machineText = ({
+/** Describes whose kernels sampled: `own kernels (bits of version 1) on x64`. */
+export function machineText({
   machine,
-  evaluation,
+  evaluation: { matmul },
 }: Pick<RunStart, 'machine'> & {
   readonly evaluation: Pick<RunStart['evaluation'], 'matmul'>;
-}): string =>
-  'kernels' in machine
-    ? `our own kernels (bits of version ${machine.version}) on ${machine.arch}`
-    : `${evaluation.matmul === 'own' ? 'own matrix kernels within ' : ''}llama.cpp ` +
-      `${machine.llamaRelease} on ${machine.platform} ${machine.arch}`;
+}): string {
+  if ('kernels' in machine)
+    return `own kernels (bits of version ${machine.version}) on ${machine.arch}`;
+  const products = matmul === 'own' ? ' with own matrix kernels' : '';
+  return `llama.cpp ${machine.llamaRelease}${products} on ${machine.platform} ${machine.arch}`;
+}
 
 /**
  * The modules from which everything is imported or started that decides something: a training run
