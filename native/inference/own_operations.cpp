@@ -1,7 +1,6 @@
 #include "inference/own_operations.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "inference/elementary.h"
@@ -13,8 +12,8 @@ namespace {
 constexpr std::int64_t kPartNumbers = 4096;
 
 // Places in ggml's parameters of a rotation.
-constexpr int kRotated = 1, kMode = 2, kTrainedContext = 4, kBase = 5, kScale = 6,
-              kExtrapolation = 7, kMagnitude = 8, kFast = 9, kSlow = 10, kOffset = 15;
+constexpr int kRotated = 1, kMode = 2, kBase = 5, kScale = 6, kExtrapolation = 7, kMagnitude = 8,
+              kOffset = 15;
 
 std::int32_t integerOf(const ggml_tensor* node, int index) { return node->op_params[index]; }
 
@@ -53,6 +52,8 @@ bool isGate(const ggml_tensor* node) {
 bool isRotation(const ggml_tensor* node) {
   const int mode = integerOf(node, kMode);
   if (mode != GGML_ROPE_TYPE_NORMAL && mode != GGML_ROPE_TYPE_NEOX) return false;
+  // Of YaRN llama.cpp takes a factor from a logarithm of the C library's.
+  if (realOf(node, kExtrapolation) != 0) return false;
   if (integerOf(node, kOffset) != 0 || !hasRows(node->src[0]) || !hasRows(node)) return false;
   const ggml_tensor* positions = node->src[1];
   if (positions->type != GGML_TYPE_I32 || positions->nb[0] != sizeof(std::int32_t) ||
@@ -62,38 +63,17 @@ bool isRotation(const ggml_tensor* node) {
   return factors == nullptr || (hasRows(factors) && factors->data != nullptr);
 }
 
-// Radians a position of each pair: base^(-2 i / rotated), scaled; by YaRN (Peng et al. 2023) scaled
-// less where a pair turns often within the trained context. `magnitude` of what is turned.
-std::vector<double> frequenciesOf(const ggml_tensor* node, float& magnitude) {
+// Radians a position of each pair: base^(-2 i / rotated), scaled.
+std::vector<double> frequenciesOf(const ggml_tensor* node) {
   const int rotated = integerOf(node, kRotated);
   const double logBase = naturalLogarithm(static_cast<double>(realOf(node, kBase)));
   const double scale = static_cast<double>(realOf(node, kScale));
-  const double extrapolation = static_cast<double>(realOf(node, kExtrapolation));
   const auto* factors =
       node->src[2] == nullptr ? nullptr : static_cast<const float*>(node->src[2]->data);
-  // The pair that turns so many times within the trained context.
-  const auto pairTurning = [&](double times) {
-    constexpr double kCircle = 6.283185307179586;
-    return rotated * naturalLogarithm(integerOf(node, kTrainedContext) / (times * kCircle)) /
-           (2 * logBase);
-  };
-  double low = 0, high = 0;
-  magnitude = realOf(node, kMagnitude);
-  if (extrapolation != 0) {
-    low = std::max(0.0, std::floor(pairTurning(static_cast<double>(realOf(node, kFast)))));
-    high =
-        std::min(rotated - 1.0, std::ceil(pairTurning(static_cast<double>(realOf(node, kSlow)))));
-    magnitude = static_cast<float>(static_cast<double>(magnitude) *
-                                   (1 + 0.1 * naturalLogarithm(1 / scale)));
-  }
   std::vector<double> frequencies;
   for (int pair = 0; pair < rotated / 2; ++pair) {
-    double frequency = naturalExponential(-2.0 * pair / rotated * logBase);
-    if (factors != nullptr) frequency /= static_cast<double>(factors[pair]);
-    double mix = 0;
-    if (extrapolation != 0)
-      mix = extrapolation * (1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0));
-    frequencies.push_back(frequency * (scale * (1 - mix) + mix));
+    const double factor = factors == nullptr ? 1 : static_cast<double>(factors[pair]);
+    frequencies.push_back(naturalExponential(-2.0 * pair / rotated * logBase) * scale / factor);
   }
   return frequencies;
 }
@@ -181,7 +161,8 @@ const OwnOperations::Operation* OwnOperations::operationOf(const ggml_tensor* no
   if (rotates) {
     made->rotated = integerOf(node, kRotated);
     made->neighbours = integerOf(node, kMode) == GGML_ROPE_TYPE_NORMAL;
-    made->frequencies = frequenciesOf(node, made->magnitude);
+    made->magnitude = realOf(node, kMagnitude);
+    made->frequencies = frequenciesOf(node);
     const std::size_t room = (made->frequencies.size() + kernels::kTurnPart - 1) /
                              kernels::kTurnPart * kernels::kTurnPart;
     made->frequencies.resize(room);

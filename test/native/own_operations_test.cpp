@@ -173,13 +173,6 @@ std::vector<double> exactTurns(const OperationGraph& graph, const Turning& of) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < ggml_nelements(x); ++i) values.push_back(number(x, i));
   const double scale = static_cast<double>(of.scale);
-  const double extrapolation = static_cast<double>(of.extrapolation);
-  const auto corner = [&](double turns) {
-    return of.rotated * std::log(2048 / (turns * 2 * M_PI)) / (2 * std::log(10000.0));
-  };
-  const double low = std::max(0.0, std::floor(corner(32)));
-  const double high = std::min(of.rotated - 1.0, std::ceil(corner(1)));
-  const double magnitude = extrapolation == 0 ? 1 : 1 + 0.1 * std::log(1 / scale);
   for (std::int64_t token = 0; token < of.tokens; ++token) {
     const std::int32_t position = static_cast<const std::int32_t*>(graph.inputs[1]->data)[token];
     for (std::int64_t head = 0; head < of.heads; ++head) {
@@ -187,13 +180,11 @@ std::vector<double> exactTurns(const OperationGraph& graph, const Turning& of) {
       for (int pair = 0; pair < of.rotated / 2; ++pair) {
         double angle = position * std::pow(10000.0, -2.0 * pair / of.rotated);
         if (of.hasFactors) angle /= number(graph.inputs[2], pair);
-        const double ramp = 1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0);
-        const double mix = extrapolation * ramp;
-        angle *= scale * (1 - mix) + mix;
+        angle *= scale;
         const bool halves = of.mode == GGML_ROPE_TYPE_NEOX;
         double& a = row[halves ? pair : 2 * pair];
         double& b = row[halves ? pair + of.rotated / 2 : 2 * pair + 1];
-        const double c = std::cos(angle) * magnitude, s = std::sin(angle) * magnitude;
+        const double c = std::cos(angle), s = std::sin(angle);
         const double before = a;
         a = before * c - b * s;
         b = before * s + b * c;
@@ -276,7 +267,7 @@ TEST(own_rotations_are_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_an
                                    {80, 4, 3, 80, mode, false, 0.25f, 0},
                                    {128, 2, 4, 128, mode, true, 1, 0},
                                    {96, 5, 2, 30, mode, false, 1, 0},
-                                   {64, 4, 6, 64, mode, false, 0.25f, 1}}) {
+                                   {64, 4, 6, 64, mode, true, 0.25f, 0}}) {
       checkOperation(
           errors, [&](OperationGraph& graph) { return turned(graph, turning); },
           [&](const OperationGraph& graph) { return exactTurns(graph, turning); });
@@ -342,6 +333,9 @@ TEST(own_operations_leave_what_they_have_no_kernel_for) {
         }) == foreign);
   CHECK(is([&](auto& graph) { return ggml_scale_bias(graph.context.get(), input(graph), 2, 1); }) ==
         foreign);
+  CHECK(is([&](auto& graph) {
+          return turned(graph, {64, 4, 6, 64, GGML_ROPE_TYPE_NEOX, false, 0.25f, 1});
+        }) == foreign);
   CHECK(is([&](auto& graph) { return ggml_scale(graph.context.get(), input(graph), 3); }) == exact);
   CHECK(is([&](auto& graph) {
           return ggml_add(graph.context.get(), input(graph), input(graph));
