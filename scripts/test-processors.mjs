@@ -1,5 +1,8 @@
-// test-processors.mjs [--processors a,b,…] [--emulate a,b,…] [jest arguments]: the tests whose
-// truth depends on the processor, on other processors than this one.
+// test-processors.mjs [--bits] [--processors a,b,…] [--emulate a,b,…] [jest arguments]: the tests
+// whose truth depends on the processor, on other processors than this one.
+//   --bits         instead of tests: hashes of replies, logits and hidden states of our own kernels
+//                  (test/models/own-bits.ts), which have to be those of test/engine/own-bits.json
+//                  wherever the kernels run
 //   --processors with the CPU back ends of ggml that are named, one after the other; all that this
 //                 processor runs where none is named
 //   --emulate on processors that this one is not, by qemu-user's names: other kernels of ours run
@@ -10,7 +13,16 @@
 // libggml-cpu-* but one is taken out of both folders that have them. Without jest arguments each
 // runs what `doctor --selftest` does: parity with node-llama-cpp, scores, gradients.
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, linkSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -32,6 +44,13 @@ if (process.argv[2] === '--load') {
   (await import('../dist/src/engine/addon.js')).loadAddon();
   process.exit(0);
 }
+if (process.argv[2] === '--own-bits') {
+  const { ownBits } = await import('../dist/test/models/own-bits.js');
+  process.stdout.write(JSON.stringify(await ownBits({ real: process.argv[3] === '--real' })), () =>
+    process.exit(0),
+  );
+  await new Promise(() => {});
+}
 if (process.argv[2] === '--selftest') {
   const { selftest } = await import('../dist/bench/selftest.js');
   process.stdout.write(JSON.stringify(await selftest({ speed: false })), () => process.exit(0));
@@ -43,6 +62,8 @@ const list = (option) => {
   return at === -1 ? [] : process.argv.splice(at, 2)[1].split(',');
 };
 const [named, emulated] = [list('--processors'), list('--emulate')];
+const bits = process.argv.includes('--bits');
+if (bits) process.argv.splice(process.argv.indexOf('--bits'), 1);
 const tests = process.argv.slice(2);
 
 function linkTree(from, to) {
@@ -84,12 +105,13 @@ function install(name) {
 }
 
 /** This file in the copied project, under an emulator where one is given. */
-function inProject(what, emulator = []) {
+function inProject(what, emulator = [], ...more) {
   const [command, ...args] = [
     ...emulator,
     process.execPath,
     path.join(project, 'scripts', 'test-processors.mjs'),
     what,
+    ...more,
   ];
   return spawnSync(command, args, { cwd: project, encoding: 'utf8' });
 }
@@ -108,6 +130,30 @@ function selftest(emulator) {
   for (const { name, status, detail } of steps) console.log(`  ${status} ${name}: ${detail}`);
   return steps.every(({ status }) => status === 'ok');
 }
+
+/** Whether our kernels compute the bits that are known. An emulated processor has no real model. */
+function hasOwnBits(emulator) {
+  const { stdout, stderr } = inProject(
+    '--own-bits',
+    emulator,
+    ...(emulator === undefined ? ['--real'] : []),
+  );
+  if (stdout === '') {
+    console.log(stderr);
+    return false;
+  }
+  const { version, hashes } = JSON.parse(
+    readFileSync(path.join(root, 'test', 'engine', 'own-bits.json'), 'utf8'),
+  );
+  const found = Object.entries(JSON.parse(stdout));
+  for (const [name, { version: is, hash }] of found)
+    console.log(
+      `  ${hash === hashes[name] && is === version ? 'ok' : 'OTHER BITS'} ${name} ${hash}`,
+    );
+  return found.every(([name, { version: is, hash }]) => hash === hashes[name] && is === version);
+}
+
+const check = bits ? hasOwnBits : selftest;
 
 const available = existsSync(path.join(root, peerFolder))
   ? readdirSync(path.join(root, addonFolder))
@@ -134,7 +180,7 @@ for (const name of emulated) {
     break;
   }
   console.log(`\n== ${name}, emulated`);
-  if (!selftest(['qemu-x86_64', '-cpu', name])) failed.push(`${name}, emulated`);
+  if (!check(['qemu-x86_64', '-cpu', name])) failed.push(`${name}, emulated`);
 }
 for (const name of named.length > 0 || emulated.length > 0 ? named : available) {
   install(name);
@@ -145,7 +191,7 @@ for (const name of named.length > 0 || emulated.length > 0 ? named : available) 
   console.log(`\n== ${name}`);
   const passed =
     tests.length === 0
-      ? selftest()
+      ? check()
       : spawnSync(process.execPath, [...jest, ...tests], { cwd: project, stdio: 'inherit' })
           .status === 0;
   if (!passed) failed.push(name);

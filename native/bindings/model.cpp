@@ -88,6 +88,7 @@ class NativeModel : public Wrapped<NativeModel> {
           const int count = threads > 0 ? threads : physicalCores();
           session.context = std::make_unique<Context>(session.model, count, fixedThreads);
           session.samplers = std::make_unique<ThreadPool>(count);
+          session.hasOwnBits = session.context->hasOwnBits();
           return undefined();
         });
   }

@@ -25,6 +25,7 @@ Napi::Object modelInfo(Napi::Env env, const Model& model, const ModelSession& se
   object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
   object.Set("threads", session.context->governor().maxThreads());
   object.Set("matmul", model.hasOwnProducts() ? "own" : "ggml");
+  object.Set("ownBits", session.hasOwnBits ? Napi::Number::New(env, kOwnBits) : env.Null());
   object.Set("batchInvariant", isBatchInvariant(model));
   object.Set("bos", llama_vocab_bos(vocab));
   object.Set("eos", llama_vocab_eos(vocab));

@@ -17,11 +17,13 @@
 
 namespace isopro::bindings {
 
-// Everything but `model` is touched by the job thread alone.
+// Everything but `model` and `hasOwnBits`, which do not change after loading, is touched by the job
+// thread alone.
 struct ModelSession {
   explicit ModelSession(Environment& environment) : thread(environment) {}
 
   std::shared_ptr<Model> model;
+  bool hasOwnBits = false;  // as Context::hasOwnBits
   std::unique_ptr<Context> context;
   std::unique_ptr<ThreadPool> samplers;
   std::shared_ptr<Adapter> adapter;

@@ -101,6 +101,9 @@ Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> g
       ownAttention_(model_->hasOwnProducts()
                         ? std::make_unique<OwnAttention>(governor_->maxThreads())
                         : nullptr),
+      ownOperations_(model_->hasOwnProducts() && kernels::rowOperations() != nullptr
+                         ? std::make_unique<OwnOperations>(governor_->maxThreads())
+                         : nullptr),
       // A call of a model with a state cannot be repeated.
       ownAttends_(ownAttention_ != nullptr && !model_->evaluatesAlone()) {}
 
@@ -246,6 +249,8 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   if (ask && context.ownProducts_ != nullptr) {
     context.ownProducts_->take(node);
     context.ownAttention_->take(node);
+    if (context.ownOperations_ != nullptr) context.ownOperations_->take(node);
+    context.allHaveOneResult_ = context.allHaveOneResult_ && OwnOperations::hasOneResult(node);
     if (node->op == GGML_OP_FLASH_ATTN_EXT) {
       context.ownAttends_ = false;
       context.misjudged_ = context.restsOnOwn_;
@@ -263,6 +268,22 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   }
   context.observer_.receive(node);
   return !context.observer_.last;
+}
+
+bool Context::hasOwnBits() {
+  if (ownOperations_ == nullptr) return false;
+  prepare({1, 1, 1});
+  allHaveOneResult_ = true;
+  DecodeBatch batch;
+  batch.add(0, 0, 0, true);
+  const std::atomic<bool> stopped{true};
+  try {
+    decode(batch, stopped);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::aborted) throw;
+  }
+  release();
+  return allHaveOneResult_;
 }
 
 void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {

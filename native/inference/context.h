@@ -18,6 +18,7 @@
 #include "inference/model.h"
 #include "inference/operation_times.h"
 #include "inference/own_attention.h"
+#include "inference/own_operations.h"
 #include "inference/own_products.h"
 #include "inference/thread_governor.h"
 #include "support/resident_memory.h"
@@ -167,6 +168,10 @@ class Context {
 
   // Makes room for a request and empties the cache. Throws OUT_OF_MEMORY.
   void prepare(const Capacity& capacity);
+  // Whether every node of the bare model's graph is computed by us, or exact: its bits are then
+  // those of OwnOperations on any processor. Builds one graph and computes nothing of it to its
+  // end. Throws as `prepare`.
+  bool hasOwnBits();
   // Frees cache, compute buffers and the pages of the model file; the next request takes them
   // again.
   void release();
@@ -232,12 +237,14 @@ class Context {
   std::optional<OperationTimes> operationTimes_;
   const std::unique_ptr<OwnProducts> ownProducts_;    // where the model has them
   const std::unique_ptr<OwnAttention> ownAttention_;  // with them
+  const std::unique_ptr<OwnOperations> ownOperations_;
   // The part of llama.cpp's mapping of the model file that it keeps; known once a graph has shown
   // one of its tensors.
   const void* mappedWeights_ = nullptr;
   std::size_t mappedBytes_ = 0;
   bool decoded_ = false;
-  bool newGraph_ = false;  // the next decode makes llama.cpp's scheduler anew
+  bool allHaveOneResult_ = true;  // of the nodes of the graphs that were asked about
+  bool newGraph_ = false;         // the next decode makes llama.cpp's scheduler anew
   const std::atomic<bool>* cancelled_ = nullptr;
   bool starved_ = false;
   bool computing_ = false;   // the call under way has come to its graph

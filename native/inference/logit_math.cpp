@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "inference/elementary.h"
+
 // A row of 152 k logits per sampled token makes these passes visible beside the forward: the
 // compiler emits one copy per instruction set and the loader picks. CMakeLists.txt forbids
 // contracting a*b+c here, so that all copies agree bit for bit.
@@ -121,7 +123,7 @@ std::vector<TokenChance> mostLikely(const float* logits, int count, int most, fl
   }
   std::vector<TokenChance> chances;
   chances.reserve(best.size());
-  const double logTotal = std::log(total);
+  const double logTotal = naturalLogarithm(total);
   for (const int i : best)
     chances.push_back({i, static_cast<float>(static_cast<double>(logits[i]) - maximum - logTotal)});
   return chances;
@@ -134,7 +136,7 @@ int rankOf(const float* logits, int count, int token) {
 }
 
 double logProbability(const float* logits, int token, float maximum, double total) {
-  return static_cast<double>(logits[token]) - maximum - std::log(total);
+  return static_cast<double>(logits[token]) - maximum - naturalLogarithm(total);
 }
 
 }  // namespace isopro

@@ -4,6 +4,7 @@
 
 #include <ggml-backend.h>
 
+#include "inference/own_operations.h"
 #include "inference/own_products.h"
 #include "support/cpu.h"
 
@@ -14,6 +15,7 @@ std::string operationOf(const ggml_tensor* node) {
   if (isProduct(node)) return std::string("product ") + ggml_type_name(node->src[0]->type);
   if (node->op == GGML_OP_MUL_MAT_ID)
     return std::string("product of experts ") + ggml_type_name(node->src[0]->type);
+  if (const char* between = OwnOperations::nameOf(node)) return between;
   if (node->op == GGML_OP_FLASH_ATTN_EXT || node->op == GGML_OP_CUSTOM) return "attention";
   std::string name = ggml_op_desc(node);
   for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

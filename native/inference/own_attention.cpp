@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <ggml-backend.h>
-
 namespace isopro {
 namespace {
 
@@ -19,11 +17,8 @@ float parameterOf(const ggml_tensor* node, int index) {
 }
 
 bool isReadable(const ggml_tensor* tensor, ggml_type type) {
-  if (tensor == nullptr || tensor->type != type || tensor->nb[0] != ggml_type_size(type))
-    return false;
-  const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
-  return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) &&
-         owner->extra == nullptr;
+  return tensor != nullptr && tensor->type == type && tensor->nb[0] == ggml_type_size(type) &&
+         inOrdinaryMemory(tensor);
 }
 
 template <typename Element>
@@ -88,14 +83,7 @@ void OwnAttention::take(ggml_tensor* node) {
     if (scratch.cells.size() < cells) scratch.cells.resize(cells);
     if (scratch.scores.size() < heads * cells) scratch.scores.resize(heads * cells);
   }
-  // The layout is ggml's own.
-  const ggml_init_params params{2 * ggml_tensor_overhead(), nullptr, true};
-  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params),
-                                                                       ggml_free);
-  const ggml_tensor* pattern = ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0,
-                                              onCompute, GGML_N_TASKS_MAX, found->get());
-  std::memcpy(node->op_params, pattern->op_params, sizeof node->op_params);
-  node->op = GGML_OP_CUSTOM;
+  computeBy(node, onCompute, found->get());
 }
 
 void OwnAttention::onCompute(ggml_tensor* node, int thread, int threads, void* scaled) {
@@ -103,7 +91,6 @@ void OwnAttention::onCompute(ggml_tensor* node, int thread, int threads, void* s
   of->self->compute(node, of->scale, thread, threads);
 }
 
-// Parts go to whoever is free; what a part has does not depend on it.
 void OwnAttention::compute(ggml_tensor* node, float scale, int thread, int threads) {
   const ggml_tensor* q = node->src[0];
   const std::int64_t rows = q->ne[1] * q->ne[3];
@@ -112,14 +99,11 @@ void OwnAttention::compute(ggml_tensor* node, float scale, int thread, int threa
   const std::int64_t parts = groups / together;
   AttentionScratch& scratch = scratch_[static_cast<std::size_t>(thread)];
   for (;;) {
-    const std::int64_t taken = taken_.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t taken = parts_.take();
     if (taken >= rows * parts) break;
     attend(node, scale, taken / parts, taken % parts * together, together, scratch);
   }
-  // ggml's threads wait for each other before the next node.
-  if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads) return;
-  taken_.store(0, std::memory_order_relaxed);
-  finished_.store(0, std::memory_order_release);
+  parts_.leave(threads);
 }
 
 // Of one row those heads that read the keys and values of `groups` heads from `group` on.

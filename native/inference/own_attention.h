@@ -1,9 +1,7 @@
-// Attention of llama.cpp's graphs that a kernel of ours computes (kernels/attention_rows.h), put
-// into the graph as own_products.h says: keys and values in f16, no bias by distance, no cap on the
-// logits.
+// Attention of llama.cpp's graphs that a kernel of ours computes (kernels/attention_rows.h): keys
+// and values in f16, no bias by distance, no cap on the logits.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +9,7 @@
 
 #include <ggml.h>
 
+#include "inference/custom_node.h"
 #include "kernels/attention_rows.h"
 #include "model/hyper_parameters.h"
 
@@ -52,8 +51,7 @@ class OwnAttention {
   const kernels::AttentionRows& kernel_;
   std::vector<std::unique_ptr<Scaled>> scaled_;
   std::vector<AttentionScratch> scratch_;  // a thread each
-  std::atomic<std::int64_t> taken_{0};
-  std::atomic<int> finished_{0};
+  SharedParts parts_;
 };
 
 }  // namespace isopro

@@ -19,6 +19,8 @@ constexpr std::int64_t kProductRowsOfThread = 32;
 // Of a product with an adapter's B, lanes that one thread takes, and with its A, rows.
 constexpr std::int64_t kLowRankLanes = 8 * kernels::kMostLanes;
 constexpr std::int64_t kNarrowedRows = 4;
+// A matrix of f32 is taken for an adapter's B where it is no wider than this, or than it is high.
+constexpr std::int64_t kShortSide = 64;
 
 // Whether ggml's back end here has kernels for AMX, for which it repacks weights while it loads
 // them.
@@ -84,8 +86,9 @@ bool isRepacked(ggml_type type) {
 
 // As an adapter's B is, which is short before the product, and its A, which is short behind it.
 bool isWidening(const ggml_tensor* weights) {
-  return weights->type == GGML_TYPE_F32 && weights->ne[0] <= kernels::kMostRank &&
-         weights->ne[1] % kernels::kMostLanes == 0;
+  const std::int64_t rank = weights->ne[0];
+  return weights->type == GGML_TYPE_F32 && weights->ne[1] % kernels::kMostLanes == 0 &&
+         (rank <= kShortSide || (rank <= kernels::kMostRank && rank < weights->ne[1]));
 }
 bool isNarrowing(const ggml_tensor* weights) {
   return weights->type == GGML_TYPE_F32 && weights->ne[1] <= kernels::kMostRank &&
@@ -102,33 +105,19 @@ bool isOurProduct(const ggml_tensor* weights) {
   return hasBlocks(weights) || isWidening(weights) || isNarrowing(weights);
 }
 
-bool inOrdinaryMemory(const ggml_tensor* tensor) {
-  const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
-  return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) &&
-         owner->extra == nullptr;
-}
-
 }  // namespace
 
 bool isProduct(const ggml_tensor* node) {
-  // Attention of ours has a third source.
+  // Of all that is ours, products alone have weights as their first source.
   const bool custom =
-      node->op == GGML_OP_CUSTOM && node->src[1] != nullptr && node->src[2] == nullptr;
+      node->op == GGML_OP_CUSTOM && node->src[1] != nullptr && node->src[0]->op == GGML_OP_NONE;
   return node->op == GGML_OP_MUL_MAT || (custom && isOurProduct(node->src[0]));
 }
 
 OwnProducts::OwnProducts(int threads) : OwnProducts(*kernels::blockProducts(), threads) {}
 
 OwnProducts::OwnProducts(const kernels::BlockProducts& kernels, int threads)
-    : kernels_(kernels), scratch_(static_cast<std::size_t>(threads)) {
-  // The layout is ggml's own.
-  const ggml_init_params params{2 * ggml_tensor_overhead(), nullptr, true};
-  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params),
-                                                                       ggml_free);
-  const ggml_tensor* pattern = ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0,
-                                              onCompute, GGML_N_TASKS_MAX, this);
-  std::memcpy(functionParams_, pattern->op_params, sizeof functionParams_);
-}
+    : kernels_(kernels), scratch_(static_cast<std::size_t>(threads)) {}
 
 const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
@@ -180,8 +169,7 @@ void OwnProducts::take(ggml_tensor* node) {
   if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
   if (!inOrdinaryMemory(weights) || !inOrdinaryMemory(x) || !inOrdinaryMemory(node)) return;
   if (hasBlocks(weights)) reserve(weights->ne[0] / kernels::kProductBlock);
-  std::memcpy(node->op_params, functionParams_, sizeof functionParams_);
-  node->op = GGML_OP_CUSTOM;
+  computeBy(node, onCompute, this);
 }
 
 // Here, where it may throw: on ggml's threads nothing can.
@@ -200,18 +188,13 @@ void OwnProducts::onCompute(ggml_tensor* node, int thread, int threads, void* se
   static_cast<OwnProducts*>(self)->compute(node, thread, threads);
 }
 
-// Parts go to whoever is free: one of the threads may share its core with another process. What a
-// part has does not depend on it.
 void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
   if (node->src[0]->type == GGML_TYPE_F32) {
     computeLowRank(node);
   } else {
     computeBlocks(node, thread, threads);
   }
-  // ggml's threads wait for each other before the next node.
-  if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads) return;
-  taken_.store(0, std::memory_order_relaxed);
-  finished_.store(0, std::memory_order_release);
+  parts_.leave(threads);
 }
 
 void OwnProducts::computeLowRank(ggml_tensor* node) {
@@ -225,7 +208,7 @@ void OwnProducts::computeLowRank(ggml_tensor* node) {
   const std::int64_t parts = (height + lanes - 1) / lanes;
   const auto* w = static_cast<const float*>(weights->data);
   for (;;) {
-    const std::int64_t taken = taken_.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t taken = parts_.take();
     const std::int64_t begin = taken / parts * rows;
     if (begin >= count) return;
     const std::int64_t some = std::min(rows, count - begin);
@@ -253,7 +236,7 @@ void OwnProducts::computeBlocks(ggml_tensor* node, int thread, int threads) {
   const std::int64_t parts = (height + lanes - 1) / lanes;
   Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
   for (std::int64_t quantised = -1;;) {
-    const std::int64_t taken = taken_.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t taken = parts_.take();
     const std::int64_t begin = taken / parts * rows;
     if (begin >= count) break;
     const std::int64_t some = std::min(rows, count - begin);

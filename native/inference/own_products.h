@@ -1,16 +1,14 @@
 // Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slower: rows with
 // weights in ordinary memory whose format has one (kernels/block_product.h), and with the pairs of
-// an adapter beside them. When the scheduler asks whether a node's values are wanted,
-// before ggml plans how to compute it, the node is given a function of ours in place of its
-// operation: in the same graph, on the same threads, into the same memory. Attention goes with them
-// (own_attention.h).
+// an adapter beside them. When the scheduler asks whether a node's values are wanted, the node is
+// given a function of ours in place of its operation (custom_node.h). Attention and what is between
+// the products go with them (own_attention.h, own_operations.h).
 //
 // A row's values are the same whatever rows share its call, but not those of ggml's kernels to the
 // last bit, and the layers make of such a bit hundredths of a nat, since activations are rounded to
 // eight bits: all that a model computes goes one way (ModelOptions).
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +17,7 @@
 
 #include <ggml.h>
 
+#include "inference/custom_node.h"
 #include "kernels/block_product.h"
 #include "support/gguf.h"
 #include "support/thread_pool.h"
@@ -80,12 +79,9 @@ class OwnProducts {
                 float* y) const;
 
   const kernels::BlockProducts& kernels_;
-  decltype(ggml_tensor::op_params) functionParams_;  // of a node that calls onCompute
-  std::vector<Scratch> scratch_;                     // a thread each
+  std::vector<Scratch> scratch_;  // a thread each
   std::int64_t reservedBlocks_ = 0;
-  // Of the node that is being computed: parts that were taken, and threads that found none left.
-  std::atomic<std::int64_t> taken_{0};
-  std::atomic<int> finished_{0};
+  SharedParts parts_;
 };
 
 }  // namespace isopro

@@ -6,6 +6,7 @@
 #include <ggml-backend.h>
 
 #include "inference/own_products.h"
+#include "kernels/block_product.h"
 #include "kernels/variant.h"
 #include "support/error.h"
 
@@ -47,6 +48,12 @@ void RowAdapters::add(const AppliedAdapter& adapter, bool output) {
   rows_.push_back(place);
   if (output) outputs_.push_back(place);
 }
+
+RowAdapters::RowAdapters(ThreadPool& pool, const Model& model)
+    : pool_(pool),
+      // As the graph has them where one adapter is for all rows.
+      add_(model.hasOwnProducts() ? kernels::blockProducts()->lowRank.add
+                                  : kernels::kernels().addLowRank) {}
 
 NodeObserver RowAdapters::observer(int threads) {
   return {[this](const ggml_tensor* node) { return wants(node); },
@@ -98,10 +105,9 @@ void RowAdapters::receive(ggml_tensor* node, int threads) {
       const int place = rows[static_cast<std::size_t>(row)];
       const LowRankPair* pair = place == kBase ? nullptr : pairs[static_cast<std::size_t>(place)];
       if (pair == nullptr) continue;
-      kernels::kernels().addLowRank(
-          x + row * inputs->ne[0], pair->a.data(), pair->bTransposed.data(),
-          adapters_[static_cast<std::size_t>(place)].scale * pair->scale, pair->rank, pair->inputs,
-          pair->outputs, inner_.data() + row * rank, y + row * node->ne[0]);
+      add_(x + row * inputs->ne[0], pair->a.data(), pair->bTransposed.data(),
+           adapters_[static_cast<std::size_t>(place)].scale * pair->scale, pair->rank, pair->inputs,
+           pair->outputs, inner_.data() + row * rank, y + row * node->ne[0]);
     }
   });
 }

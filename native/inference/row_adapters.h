@@ -10,13 +10,14 @@
 #include "inference/context.h"
 #include "inference/low_rank_pairs.h"
 #include "inference/prefix_cache.h"
+#include "kernels/block_product.h"
 #include "support/thread_pool.h"
 
 namespace isopro {
 
 class RowAdapters {
  public:
-  explicit RowAdapters(ThreadPool& pool) : pool_(pool) {}
+  RowAdapters(ThreadPool& pool, const Model& model);
 
   // Whether the adapter's rows may share a call with those of others.
   static bool takes(const Model& model, const AppliedAdapter& adapter);
@@ -41,6 +42,7 @@ class RowAdapters {
   void receive(ggml_tensor* node, int threads);
 
   ThreadPool& pool_;
+  decltype(kernels::LowRankProducts::add) add_;
   std::vector<AppliedAdapter> adapters_;  // that rows of the call have
   std::vector<int> rows_;                 // of each row of the call: place in adapters_, or kBase
   std::vector<int> outputs_;  // the same of the rows whose logits are asked for: all that the last

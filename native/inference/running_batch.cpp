@@ -54,7 +54,7 @@ RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettin
       paddingId_(settings_.maxSequences + keptSequences(settings_)),
       prefixes_(settings_.prefixTokens, idsFrom(settings_.maxSequences, keptSequences(settings_))),
       freeIds_(idsFrom(0, settings_.maxSequences)),
-      rowAdapters_(pool) {}
+      rowAdapters_(pool, model_) {}
 
 void RunningBatch::join(std::int64_t number, BatchRequest request) {
   request.limits.check(model_);

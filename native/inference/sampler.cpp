@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "inference/elementary.h"
 #include "inference/logit_math.h"
 #include "support/error.h"
 
@@ -63,11 +64,11 @@ Sampled Sampler::next(const float* logits) {
   const Drawn drawn = choose(logits);
   if (grammar_ != nullptr) grammar_->accept(*matcher_, drawn.token);
   remember(drawn.token);
-  return {
-      drawn.token,
-      static_cast<float>(static_cast<double>(logits[drawn.token]) - top.value - std::log(total)),
-      static_cast<float>(drawn.logProbability),
-      mostLikely(logits, vocabularySize_, settings_.topLogProbabilities, top.value, total)};
+  return {drawn.token,
+          static_cast<float>(static_cast<double>(logits[drawn.token]) - top.value -
+                             naturalLogarithm(total)),
+          static_cast<float>(drawn.logProbability),
+          mostLikely(logits, vocabularySize_, settings_.topLogProbabilities, top.value, total)};
 }
 
 void Sampler::remember(std::int32_t token) {
@@ -161,20 +162,21 @@ Sampler::Drawn Sampler::draw(const float* logits, float top) {
     if (target < 0) break;
   }
   if (last < 0) last = maximum(logits, vocabularySize_).index;
-  return {last, (static_cast<double>(logits[last]) - top) * inverse_ - std::log(total)};
+  return {last, (static_cast<double>(logits[last]) - top) * inverse_ - naturalLogarithm(total)};
 }
 
 Sampler::Drawn Sampler::drawTruncated(const float* logits, float top) {
   const std::vector<Candidate> kept = truncate(logits, top);
   const auto weight = [&](const Candidate& candidate) {
-    return std::exp((static_cast<double>(candidate.logit) - top) * inverse_);
+    return naturalExponential((static_cast<double>(candidate.logit) - top) * inverse_);
   };
   double total = 0;
   for (const Candidate& candidate : kept) total += weight(candidate);
   double target = random_.nextDouble() * total;
   size_t at = 0;
   while (at + 1 < kept.size() && (target -= weight(kept[at])) >= 0) ++at;
-  return {kept[at].token, (static_cast<double>(kept[at].logit) - top) * inverse_ - std::log(total)};
+  return {kept[at].token,
+          (static_cast<double>(kept[at].logit) - top) * inverse_ - naturalLogarithm(total)};
 }
 
 // The tokens that top-k, then top-p over their mass, then min-p leave: most likely first, ties by
@@ -184,7 +186,7 @@ std::vector<Sampler::Candidate> Sampler::truncate(const float* logits, float top
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
   };
   const auto weight = [&](const Candidate& candidate) {
-    return std::exp((static_cast<double>(candidate.logit) - top) * inverse_);
+    return naturalExponential((static_cast<double>(candidate.logit) - top) * inverse_);
   };
   const auto count = static_cast<size_t>(vocabularySize_);
   const size_t topK =
@@ -195,7 +197,9 @@ std::vector<Sampler::Candidate> Sampler::truncate(const float* logits, float top
       nucleus && !limited ? sumOfExponentials(logits, vocabularySize_, top, inverse_) : 0.0;
   // exp((logit - top) / T) >= minP  <=>  logit >= top + T ln(minP)
   const float floor =
-      settings_.minP > 0.0f ? top + settings_.temperature * std::log(settings_.minP) : kExcluded;
+      settings_.minP > 0.0f
+          ? top + settings_.temperature * static_cast<float>(naturalLogarithm(settings_.minP))
+          : kExcluded;
   // What min-p is going to take need not be gathered, unless it has a share in the mass of the top
   // k.
   const float lowest = limited && nucleus ? kExcluded : floor;

@@ -11,36 +11,9 @@
 namespace isopro::kernels::ISOPRO_VARIANT {
 namespace {
 
-constexpr int kLanes = 16;  // of every sum, whatever the instruction set has
+#include "kernels/lanes.inl"
 
-// A register. Wider vectors than those are the compiler's to divide, which does it through memory.
-#if defined(__AVX512F__)
-constexpr int kWidth = 16;
-#elif defined(__AVX2__)
-constexpr int kWidth = 8;
-#else
-constexpr int kWidth = 4;
-#endif
-constexpr int kRegisters = kLanes / kWidth;
-
-typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
-typedef std::int32_t IntVector __attribute__((vector_size(kWidth * sizeof(float))));
 typedef float Four __attribute__((vector_size(4 * sizeof(float))));
-
-inline Vector load(const float* p) {
-  Vector v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-
-inline void store(float* p, Vector v) { __builtin_memcpy(p, &v, sizeof v); }
-
-inline Vector broadcast(float x) { return x - Vector{}; }
-
-inline Vector select(IntVector mask, Vector yes, Vector no) {
-  return reinterpret_cast<Vector>((mask & reinterpret_cast<IntVector>(yes)) |
-                                  (~mask & reinterpret_cast<IntVector>(no)));
-}
 
 #include "kernels/exponential.inl"
 
@@ -51,10 +24,6 @@ constexpr int kMostSums = 16 * kLanes;
 inline Vector halvesAt(const std::uint16_t* p) {
   return reinterpret_cast<Vector>(
       _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
-}
-inline Vector fused(Vector a, Vector b, Vector c) {
-  return reinterpret_cast<Vector>(_mm512_fmadd_ps(
-      reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
 }
 inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(
@@ -76,10 +45,6 @@ inline Vector halvesAt(const std::uint16_t* p) {
   return reinterpret_cast<Vector>(
       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-inline Vector fused(Vector a, Vector b, Vector c) {
-  return reinterpret_cast<Vector>(_mm256_fmadd_ps(
-      reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
-}
 inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(
       _mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
@@ -94,11 +59,6 @@ constexpr int kMostSums = 6 * kLanes;
 
 inline Vector halvesAt(const std::uint16_t* p) {
   return reinterpret_cast<Vector>(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))));
-}
-inline Vector fused(Vector a, Vector b, Vector c) {
-  return reinterpret_cast<Vector>(vfmaq_f32(reinterpret_cast<float32x4_t>(c),
-                                            reinterpret_cast<float32x4_t>(a),
-                                            reinterpret_cast<float32x4_t>(b)));
 }
 inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(

@@ -263,6 +263,6 @@ const BlockProducts blockProducts = {
     quantise,
     {multiply<Q4_1>, multiply<Q5_0>, multiply<Q6_K>, multiply<Q8_0>, multiply<Q4_K>, multiply<Q5_K>,
      multiply<Q4_0>, multiply<IQ4_XS>, multiply<MXFP4>},
-    {widen, narrow}};
+    {widen, narrow, add}};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

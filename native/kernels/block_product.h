@@ -38,7 +38,7 @@ using BlockProduct = void (*)(const void* weights, std::size_t rowBytes, std::in
                               const QuantisedBlock* xBlocks, std::int64_t rows, float* y,
                               std::int64_t yStride);
 
-constexpr std::int64_t kMostRank = 64;  // of a pair of LoRA whose products are ours
+constexpr std::int64_t kMostRank = 4096;  // of a pair of LoRA whose products are ours: of all
 
 // Products of f32 with the pairs of LoRA, one of whose sides is short. y follows x row by row.
 struct LowRankProducts {
@@ -50,6 +50,10 @@ struct LowRankProducts {
   // kMostLanes-th product, ascending and fused, which are then added up in halves.
   void (*narrow)(const float* a, std::int64_t rank, std::int64_t inputs, const float* x,
                  std::int64_t rows, float* y);
+  // y[outputs] += scale * B A x, of one row, as `narrow` and `widen` have it: bTransposed is
+  // [rank, outputs], and `inner` scratch of `rank` floats.
+  void (*add)(const float* x, const float* a, const float* bTransposed, float scale,
+              std::int64_t rank, std::int64_t inputs, std::int64_t outputs, float* inner, float* y);
 };
 
 // Of one instruction set.

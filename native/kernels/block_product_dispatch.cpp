@@ -1,5 +1,5 @@
-// Which compilations of block_product.cpp and attention_rows.cpp exist here and which of them this
-// processor runs.
+// Which compilations of block_product.cpp, attention_rows.cpp and row_operations.cpp exist here and
+// which of them this processor runs.
 #include <array>
 
 #if defined(__aarch64__) && defined(__linux__)
@@ -9,6 +9,7 @@
 
 #include "kernels/attention_rows.h"
 #include "kernels/block_product.h"
+#include "kernels/row_operations.h"
 
 namespace isopro::kernels {
 
@@ -16,12 +17,14 @@ namespace isopro::kernels {
 namespace avx512vnni {
 extern const BlockProducts blockProducts;
 extern const AttentionRows attentionRows;
+extern const RowOperations rowOperations;
 }  // namespace avx512vnni
 #endif
 #if defined(ISOPRO_PRODUCTS_avx2)
 namespace avx2 {
 extern const BlockProducts blockProducts;
 extern const AttentionRows attentionRows;
+extern const RowOperations rowOperations;
 }  // namespace avx2
 #endif
 #if defined(ISOPRO_PRODUCTS_neon)
@@ -46,6 +49,7 @@ bool hasDotProducts() {
 struct Found {
   std::array<const BlockProducts*, 3> products{};
   std::array<const AttentionRows*, 3> attention{};
+  std::array<const RowOperations*, 3> operations{};
 };
 
 Found find() {
@@ -56,14 +60,16 @@ Found find() {
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512vnni")) {
     found.products[count] = &avx512vnni::blockProducts;
-    found.attention[count++] = &avx512vnni::attentionRows;
+    found.attention[count] = &avx512vnni::attentionRows;
+    found.operations[count++] = &avx512vnni::rowOperations;
   }
 #endif
 #if defined(ISOPRO_PRODUCTS_avx2)
   // Every processor with AVX2 has F16C.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     found.products[count] = &avx2::blockProducts;
-    found.attention[count++] = &avx2::attentionRows;
+    found.attention[count] = &avx2::attentionRows;
+    found.operations[count++] = &avx2::rowOperations;
   }
 #endif
 #if defined(ISOPRO_PRODUCTS_neon)
@@ -87,5 +93,8 @@ const BlockProducts* blockProducts() { return runnableBlockProducts()[0]; }
 
 const AttentionRows* const* runnableAttentionRows() { return found().attention.data(); }
 const AttentionRows* attentionRows() { return runnableAttentionRows()[0]; }
+
+const RowOperations* const* runnableRowOperations() { return found().operations.data(); }
+const RowOperations* rowOperations() { return runnableRowOperations()[0]; }
 
 }  // namespace isopro::kernels

@@ -13,10 +13,15 @@ macro(isopro_kernel_variant name)
   list(APPEND ISOPRO_KERNEL_VARIANTS ${name})
 endmacro()
 
-# The same of block_product.cpp and attention_rows.cpp, whose vectors are wider than AVX2's. GCC 12
-# takes the undefined registers of its own avx512fintrin.h for ours (its bug 105593).
+# The same of the kernels that sampling uses, whose bits are the same on all: nothing is contracted
+# but what says so. GCC 12 takes the undefined registers of its own avx512fintrin.h for ours (its bug
+# 105593).
 macro(isopro_product_variant name)
-  add_library(isopro_products_${name} OBJECT native/kernels/block_product.cpp native/kernels/attention_rows.cpp)
+  add_library(isopro_products_${name} OBJECT native/kernels/block_product.cpp
+    native/kernels/attention_rows.cpp)
+  if(NOT ${name} STREQUAL "neon")  # not written for it
+    target_sources(isopro_products_${name} PRIVATE native/kernels/row_operations.cpp)
+  endif()
   target_include_directories(isopro_products_${name} PRIVATE native)
   target_compile_definitions(isopro_products_${name} PRIVATE ISOPRO_VARIANT=${name} ISOPRO_VARIANT_NAME="${name}")
   target_compile_options(isopro_products_${name} PRIVATE -O3 -ffp-contract=off -Wall -Wextra -Werror

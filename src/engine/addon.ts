@@ -58,6 +58,13 @@ export interface NativeModelInfo {
    */
   matmul: (typeof KERNELS)[number];
   /**
+   * Version of the bits of this model's logits, where every operation of its graph is computed by
+   * our kernels or is exact: they are then the same on every processor that runs these kernels,
+   * whatever the release of llama.cpp (native/inference/own_operations.h). Null where ggml computes
+   * one of them.
+   */
+  ownBits: number | null;
+  /**
    * True if a sample of a request for several has the same bits whatever else the request asks for
    * (native/inference/context.h).
    */

@@ -10,12 +10,12 @@ import { probeBatch } from '../evaluation/probe.js';
 import { given } from '../given.js';
 import { inTurns, type LogRecord } from '../log/read.js';
 import { adapterTargets, submission, type AdapterTargets } from '../run-folder/course-records.js';
-import { codeVersion, machineClass } from '../run-folder/machine.js';
+import { codeVersion, isSameMachine, machineClass, machineText } from '../run-folder/machine.js';
 import { readManifest, startDigests, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { failing, onlyMetric } from './hard-fail.js';
 import type { Step } from './step.js';
-import { plural } from './trace.js';
+import { lines, plural } from './trace.js';
 
 /**
  * Checks that the deliverables exist, match the submission, load, and belong to the run in the log.
@@ -187,12 +187,12 @@ async function loadFinite(
 
 /** Checks that manifest and log describe one run with one configuration. */
 export const runConfigConsistency: Step<
-  'records' | 'deliverables' | 'threads',
+  'records' | 'deliverables' | 'threads' | 'model',
   'start' | 'sameMachine'
 > = {
   name: 'run_config_consistency',
   gate: 'hard_fail_gate',
-  run: async ({ records, deliverables: { manifest }, threads }) => {
+  run: async ({ records, deliverables: { manifest }, threads, model }) => {
     const fail = failing('run_config_consistency');
     const code = await codeVersion();
     const { start } = manifest;
@@ -203,18 +203,21 @@ export const runConfigConsistency: Step<
       fail('the configuration in the manifest differs from the one that the session started with');
     if (!isSame(digests, startDigests(start)))
       fail('the digests in the session start do not match its configuration');
-    const sameMachine =
-      threads === start.evaluation.threads &&
-      start.code.addon === code.addon &&
-      isSame(start.machine, machineClass());
+    const here = { code, machine: machineClass([model.info]) };
+    const sameMachine = threads === start.evaluation.threads && isSameMachine(start, here);
     const other = (['version', 'javascript', 'addon'] as const)
       .filter((part) => start.code[part] !== code[part])
       .map((part) => `${part} ${start.code[part].slice(0, 12)} (${code[part].slice(0, 12)})`);
-    const differences =
-      other.length === 0 ? '' : `; the run's code differs from this judge's: ${other.join(', ')}`;
+    const [theirs, ours] = [machineText(start), machineText({ ...start, ...here })];
+    const differences = [
+      ...lines(
+        other.length > 0 && `the run's code differs from this judge's: ${other.join(', ')}`,
+        theirs !== ours && `the run sampled with ${theirs}, and this judge samples with ${ours}`,
+      ),
+    ];
     return {
       found: { start, sameMachine },
-      detail: `manifest and session start agree${differences}`,
+      detail: ['manifest and session start agree', ...differences].join('; '),
       status: other.length === 0 ? 'pass' : 'findings',
     };
   },

@@ -69,7 +69,7 @@ export interface Findings {
   /** Submitted adapter; null if it is the base model alone. */
   readonly loaded: Adapter | null;
   readonly start: RunStart;
-  /** True if this machine has the run's class and the run's addon. */
+  /** True if this machine is of the run's class; where ggml computes, with the run's addon. */
   readonly sameMachine: boolean;
   readonly opened: OpenedTask;
   readonly rollouts: JudgedRollouts;

@@ -78,7 +78,11 @@ export interface Ablation {
   readonly model: string;
   readonly modelSha256: string;
   readonly code: RunStart['code'];
-  readonly machine: Pick<RunStart['machine'], 'platform' | 'arch'> & { readonly threads: number };
+  readonly machine: {
+    readonly platform?: string;
+    readonly arch: string;
+    readonly threads: number;
+  };
   /** SHA-256 of the test problems, which all conditions share. */
   readonly setSha256: string;
   /** Tiers that no condition trains on. */
@@ -186,7 +190,9 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     modelSha256: start.model.sha256,
     code: start.code,
     machine: {
-      ...given(start.machine, 'platform', 'arch'),
+      ...('kernels' in start.machine
+        ? given(start.machine, 'arch')
+        : given(start.machine, 'platform', 'arch')),
       threads: start.evaluation.threads,
     },
     setSha256: start.sets.test.sha256,

@@ -1,4 +1,5 @@
 /** Sections on the origin of a run: who vouches for its log, and what determined it. */
+import type { MachineClass } from '../run-folder/manifest.js';
 import type { RunRecord } from '../run-folder/read-run.js';
 import { html, label, type HtmlValue } from '../text/hostile-text.js';
 import { integrityText, type Integrity } from './integrity.js';
@@ -23,12 +24,12 @@ export function integritySection(integrity: Integrity): Section {
   );
 }
 
+/** A class of machine with its instruction sets on one line. */
+const described = (machine: MachineClass): object =>
+  'kernels' in machine ? machine : { ...machine, features: machine.features.join(' ') };
+
 export function settingsSection({ manifest }: RunRecord): Section {
-  const {
-    settings,
-    machine: { features, ...machine },
-    ...rest
-  } = manifest.start;
+  const { settings, machine, ...rest } = manifest.start;
   const table = (values: Iterable<[string, string]>): HtmlValue => {
     const all = [...values];
     const rows = all
@@ -42,7 +43,7 @@ export function settingsSection({ manifest }: RunRecord): Section {
     'Settings and hashes',
     table(leaves(settings)),
     html`<h3>What determined the run</h3>`,
-    table(leaves({ ...identities, machine: { ...machine, features: features.join(' ') } })),
+    table(leaves({ ...identities, machine: described(machine) })),
     html`<h3>Thresholds of the rules</h3>`,
     table(leaves(rules)),
   );

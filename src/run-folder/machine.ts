@@ -1,18 +1,26 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { hashFile } from '../engine/adapter.js';
-import { loadAddon, packageRoot } from '../engine/addon.js';
+import { loadAddon, packageRoot, type NativeModelInfo } from '../engine/addon.js';
 import { hashModules } from './code-hash.js';
 import type { MachineClass, RunStart } from './manifest.js';
 
+/** A model as far as it decides the class of machine. */
+export type Computing = Pick<NativeModelInfo, 'ownBits'>;
+
 /**
- * Returns what decides whether two machines compute the same bits with the same code: system,
- * instruction sets, llama.cpp release.
+ * Returns what decides whether two machines compute the same bits with these models: the version of
+ * our own kernels where they compute every operation of each; else system, instruction sets and
+ * llama.cpp release.
  */
-export function machineClass(): MachineClass {
+export function machineClass(models: readonly Computing[]): MachineClass {
   const { addon } = loadAddon();
+  const [version] = models.map(({ ownBits }) => ownBits);
+  if (version !== undefined && version !== null && models.every(({ ownBits }) => ownBits !== null))
+    return { arch: process.arch, kernels: 'own', version };
   const features = Object.entries(addon.processorFeatures())
     .map(([name, value]) => `${name}=${value}`)
     .sort();
@@ -22,6 +30,27 @@ export function machineClass(): MachineClass {
     llamaRelease: addon.llamaRelease,
     features,
   };
+}
+
+/** Returns true if two manifests are of machines that compute the same bits. */
+export const isSameMachine = (
+  a: Pick<RunStart, 'machine' | 'code'>,
+  b: Pick<RunStart, 'machine' | 'code'>,
+): boolean =>
+  isDeepStrictEqual(a.machine, b.machine) &&
+  ('kernels' in a.machine || a.code.addon === b.code.addon);
+
+/** Describes whose kernels sampled: `own kernels (bits of version 1) on x64`. */
+export function machineText({
+  machine,
+  evaluation: { matmul },
+}: Pick<RunStart, 'machine'> & {
+  readonly evaluation: Pick<RunStart['evaluation'], 'matmul'>;
+}): string {
+  if ('kernels' in machine)
+    return `own kernels (bits of version ${machine.version}) on ${machine.arch}`;
+  const products = matmul === 'own' ? ' with own matrix kernels' : '';
+  return `llama.cpp ${machine.llamaRelease}${products} on ${machine.platform} ${machine.arch}`;
 }
 
 /**

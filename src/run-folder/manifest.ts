@@ -46,6 +46,29 @@ const evaluationSet = z.strictObject({
   sha256,
 });
 
+/**
+ * Machines of one class compute the same replies and log-probabilities, bit for bit. Where every
+ * operation is computed by our own kernels, the processor's architecture and the version of the
+ * bits decide that; where ggml computes, its back end and release do.
+ */
+export const machine = z.union([
+  z.strictObject({
+    arch: z.string().max(50),
+    kernels: z.literal('own'),
+    /** Raised by hand whenever a bit changes (native/inference/own_operations.h). */
+    version: count,
+  }),
+  z.strictObject({
+    platform: z.string().max(50),
+    arch: z.string().max(50),
+    /** Release of llama.cpp. */
+    llamaRelease: z.string().max(100),
+    /** Instruction sets that the loaded CPU back end uses, ascending. */
+    features: z.array(z.string().max(100)).max(200),
+  }),
+]);
+export type MachineClass = z.infer<typeof machine>;
+
 const start = z.strictObject({
   code: z.strictObject({
     /** Version of the package. */
@@ -55,14 +78,7 @@ const start = z.strictObject({
     /** SHA-256 of the addon's binary. */
     addon: sha256,
   }),
-  machine: z.strictObject({
-    platform: z.string().max(50),
-    arch: z.string().max(50),
-    /** Release of llama.cpp. */
-    llamaRelease: z.string().max(100),
-    /** Instruction sets that the loaded CPU back end uses, ascending. */
-    features: z.array(z.string().max(100)).max(200),
-  }),
+  machine,
   model: z.strictObject({
     sha256,
     name: z.string().max(1000),
@@ -120,8 +136,6 @@ const start = z.strictObject({
 /** Everything that determines a run. */
 export type RunStart = z.infer<typeof start>;
 export type EvaluationSetIdentity = z.infer<typeof evaluationSet>;
-export type MachineClass = RunStart['machine'];
-
 const manifest = z.strictObject({
   /** Version 1 has its settings side by side, version 2 by part. */
   format: z.enum(['isopro.run.v1', MANIFEST_FORMAT]),

@@ -92,7 +92,11 @@ export async function localReasoner(
   model: Model,
   { adapter = null, adapterScale = 1, seed = 0n }: LocalReasonerOptions = {},
 ): Promise<
-  Reasoner & Required<Pick<Reasoner, 'inferMany'>> & { readonly identity: LocalIdentity }
+  Reasoner &
+    Required<Pick<Reasoner, 'inferMany'>> & {
+      readonly identity: LocalIdentity;
+      readonly ownBits: number | null;
+    }
 > {
   const identity: LocalIdentity = {
     kind: 'local',
@@ -133,6 +137,7 @@ export async function localReasoner(
   return {
     id: hash('sha256', canonicalJson({ ...identity })),
     identity,
+    ownBits: model.info.ownBits,
     capabilities: { logprobs: true },
     infer: async (messages, options = {}) =>
       (await inferMany([{ messages, seed: options.seed ?? seed }], options))[0]!,

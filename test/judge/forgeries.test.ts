@@ -193,9 +193,16 @@ const settings =
     ...start,
     settings: { ...start.settings, ...change(start.settings as unknown as Settings) } as never,
   });
+/** On a machine of which ggml computes with what is given. */
+const computed =
+  (of: { readonly llamaRelease?: string; readonly features?: string[] }) =>
+  (start: RunStart): RunStart => ({
+    ...start,
+    machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'], ...of },
+  });
 const machine = (start: RunStart): RunStart => ({
   ...start,
-  machine: { ...start.machine, platform: 'darwin', arch: 'arm64', features: ['NEON=1'] },
+  machine: { platform: 'darwin', arch: 'arm64', llamaRelease: 'b1', features: ['NEON=1'] },
 });
 const all = (): string => 'pass';
 
@@ -211,16 +218,23 @@ describe('claims', () => {
     [
       'all solved with another llama.cpp',
       {
-        start: (start) => ({ ...start, machine: { ...start.machine, llamaRelease: 'b99999' } }),
+        start: computed({ llamaRelease: 'b99999' }),
         records: claim('after', all),
       },
     ],
     [
       'all solved with a feature more',
       {
+        start: computed({ features: ['AVX2=1', 'ZZ=1'] }),
+        records: claim('after', all),
+      },
+    ],
+    [
+      'all solved with other bits of our own kernels',
+      {
         start: (start) => ({
           ...start,
-          machine: { ...start.machine, features: [...start.machine.features, 'ZZ=1'] },
+          machine: { arch: process.arch, kernels: 'own', version: 1_000_000 },
         }),
         records: claim('after', all),
       },

@@ -1363,6 +1363,21 @@ describe('deliverables (cases 118 to 129 in their new form, X9)', () => {
     await failsAt(4, judged(await cheating({ manifest })));
   });
 
+  test('4: the kernels of a run that sampled with others are named, and it is not called false', async () => {
+    const report = await judged(
+      await cheating({
+        start: (start) => ({
+          ...start,
+          machine: { arch: process.arch, kernels: 'own', version: 0 },
+        }),
+      }),
+    );
+    expect(report).toMatchObject({ failure: null, trust: { sameMachineClass: false } });
+    expect(report.steps.find(({ step }) => step === 4)!.detail).toContain(
+      `the run sampled with own kernels (bits of version 0) on ${process.arch}, and this judge samples with `,
+    );
+  });
+
   test("4: digests of the session start that are not its configuration's", async () => {
     expect(startDigests(trained.start)).not.toEqual(
       startDigests({ ...trained.start, policy: 'observe' }),

@@ -7,7 +7,12 @@ import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { probeBatch } from '../../src/evaluation/probe.js';
 import { DEFAULT_RULES } from '../../src/monitor/rules.js';
 import { playbook } from '../../src/trainees/lora/playbook.js';
-import { codeVersion, machineClass } from '../../src/run-folder/machine.js';
+import {
+  codeVersion,
+  isSameMachine,
+  machineClass,
+  machineText,
+} from '../../src/run-folder/machine.js';
 import {
   readManifest,
   changesText,
@@ -70,6 +75,28 @@ describe('the manifest', () => {
     expect(readManifest(folder.path)).toEqual(manifest);
     await writeManifest(folder.path, { ...manifest, result: { adapter: '66'.repeat(32) } });
     expect(readManifest(folder.path).result).toEqual({ adapter: '66'.repeat(32) });
+  });
+
+  test('classes of machines are those of own kernels, or of ggml with its addon', async () => {
+    const own = (version: number, addon = start.code.addon): RunStart => ({
+      ...start,
+      code: { ...start.code, addon },
+      machine: { arch: 'x64', kernels: 'own', version },
+    });
+    await writeManifest(folder.path, { ...manifest, start: own(1) });
+    expect(readManifest(folder.path).start).toEqual(own(1));
+    expect(isSameMachine(own(1), own(1, '99'.repeat(32)))).toBe(true);
+    expect(isSameMachine(own(1), own(2))).toBe(false);
+    expect(isSameMachine(own(1), start)).toBe(false);
+    expect(isSameMachine(start, { ...start })).toBe(true);
+    const other = { ...start.code, addon: '99'.repeat(32) };
+    expect(isSameMachine(start, { ...start, code: other })).toBe(false);
+    const older = { ...start, evaluation: { ...start.evaluation, matmul: 'own' as const } };
+    expect([own(2), start, older].map(machineText)).toEqual([
+      'own kernels (bits of version 2) on x64',
+      'llama.cpp b1 on linux x64',
+      'llama.cpp b1 with own matrix kernels on linux x64',
+    ]);
   });
 
   test('every part of the start is under a digest of its own name, and under the whole', () => {
@@ -265,7 +292,7 @@ describe('the manifest', () => {
       expect.stringMatching(/^[0-9a-f]{64}$/),
     ]);
     expect(await codeVersion()).toEqual(code);
-    expect(machineClass()).toMatchObject({ platform: process.platform, arch: process.arch });
+    expect(machineClass([])).toMatchObject({ platform: process.platform, arch: process.arch });
   });
 });
 

@@ -326,7 +326,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   });
   const start: RunStart = {
     code: await codeVersion(),
-    machine: machineClass(),
+    machine: machineClass([model.info]),
     model: {
       sha256: await model.hash(),
       name: 'tiny',

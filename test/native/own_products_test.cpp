@@ -107,7 +107,11 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
                                                {3, 48, 130},
                                                {48, 64, 257},
                                                {2, 17, 33},
-                                               {3, 95, 7}}) {
+                                               {3, 95, 7},
+                                               // whose last tile reaches back
+                                               {3, 24, 130},
+                                               {1, 1103, 33},
+                                               {2, 1039, 4}}) {
       const std::int64_t width =
           (isWide(format.type) ? (blocks + 7) / 8 * 8 : blocks) * kProductBlock;
       Graph graph(format.type, width, height, rows, static_cast<std::uint64_t>(rows));
@@ -157,8 +161,12 @@ TEST(own_products_of_an_adapters_pairs_are_the_sums_that_they_say) {
                                         {8, 576},
                                         {1, 16},
                                         {64, 1536},
-                                        {13, 48}}) {
-      const bool widens = width <= kernels::kMostRank && height % kernels::kMostLanes == 0;
+                                        {13, 48},
+                                        {65, 1536},
+                                        {576, 65},
+                                        {200, 576},
+                                        {128, 128}}) {
+      const bool widens = height % kernels::kMostLanes == 0 && (width <= 64 || width < height);
       for (const std::int64_t rows : {1, 3, 4, 5, 150}) {
         Graph graph(GGML_TYPE_F32, width, height, rows, 9);
         OwnProducts own(**kernels, 3);
@@ -186,11 +194,39 @@ TEST(own_products_of_an_adapters_pairs_are_the_sums_that_they_say) {
       }
     }
     OwnProducts own(**kernels, 1);
-    for (const auto& [width, height] :
-         {Shape{65, 1536}, {576, 65}, {72, 80}, {17, 17}, {128, 128}}) {
-      Graph other(GGML_TYPE_F32, width, height, 4, 9);
-      own.take(other.product);
-      CHECK(other.product->op == GGML_OP_MUL_MAT);
+    Graph other(GGML_TYPE_F32, 17, 17, 4, 9);
+    own.take(other.product);
+    CHECK(other.product->op == GGML_OP_MUL_MAT);
+  }
+}
+
+// As the graph of one adapter for all rows computes it, bit for bit.
+TEST(own_products_add_an_adapters_pair_to_a_row_as_the_graph_does) {
+  for (const BlockProducts* const* kernels = kernels::runnableBlockProducts(); *kernels != nullptr;
+       ++kernels) {
+    for (const std::int64_t rank : {1, 8, 70}) {
+      constexpr std::int64_t kInputs = 96, kOutputs = 192;
+      const auto& lowRank = (*kernels)->lowRank;
+      const std::vector<float> x = draw(kInputs, 1), a = draw(rank * kInputs, 2),
+                               b = draw(kOutputs * rank, 3);
+      std::vector<float> y = draw(kOutputs, 4), expected = y, transposed(b.size()),
+                         inner(static_cast<std::size_t>(rank)), wide(kOutputs);
+      for (std::int64_t o = 0; o < kOutputs; ++o) {
+        for (std::int64_t k = 0; k < rank; ++k)
+          transposed[static_cast<std::size_t>(k * kOutputs + o)] =
+              b[static_cast<std::size_t>(o * rank + k)];
+      }
+      lowRank.narrow(a.data(), rank, kInputs, x.data(), 1, inner.data());
+      for (std::int64_t o = 0; o < kOutputs; o += kernels::kMostLanes)
+        lowRank.widen(b.data() + o * rank, rank, inner.data(), 1, wide.data() + o, kOutputs);
+      for (std::size_t o = 0; o < kOutputs; ++o) {
+        const volatile float scaled = wide[o] * 0.3f;
+        expected[o] += scaled;
+      }
+      std::fill(inner.begin(), inner.end(), NAN);
+      lowRank.add(x.data(), a.data(), transposed.data(), 0.3f, rank, kInputs, kOutputs,
+                  inner.data(), y.data());
+      CHECK(y == expected);
     }
   }
 }
@@ -199,11 +235,11 @@ TEST(own_products_leave_what_they_have_no_kernel_for) {
   forProducts([](const BlockProducts& kernels, const ProductFormat& format) {
     OwnProducts own(kernels, 1);
     // Of 8 lanes or 16: which products are ours is the same with every instruction set.
-    Graph odd(format.type, 256, 15, 3, 1), half(format.type, 256, 8, 8, 2),
+    Graph low(format.type, 256, 15, 3, 1), half(format.type, 256, 8, 8, 2),
         even(format.type, 256, 32, 3, 3);
     ggml_tensor* apart = ggml_mul_mat(even.context.get(), even.weights,
                                       ggml_view_2d(even.context.get(), even.x, 256, 2, 2048, 0));
-    for (ggml_tensor* node : {odd.product, half.product, apart}) {
+    for (ggml_tensor* node : {low.product, half.product, apart}) {
       own.take(node);
       CHECK(node->op == GGML_OP_MUL_MAT);
     }

@@ -51,6 +51,17 @@ x64(
 );
 
 x64(
+  'our own kernels have one result with every back end and on every processor that runs them',
+  () => {
+    const stdout = onProcessors('--bits');
+    for (const name of ['x64', 'haswell', 'skylakex'])
+      expect(stdout).toMatch(new RegExp(`== ${name}\n(  ok .*\n)+`));
+    onProcessors('--bits', '--emulate', 'Haswell');
+  },
+  3_600_000,
+);
+
+x64(
   'parity, sampling and training hold in every arithmetic',
   () => {
     onProcessors(

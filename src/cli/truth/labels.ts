@@ -9,6 +9,7 @@ import type { Interval } from '../../statistics/index.js';
 import type { Reasoner } from '../../truth-seeking/reasoner.js';
 import type { BinaryProblem } from '../../truth-seeking/problem.js';
 import { openReasoners } from '../../truth-seeking/run/open-reasoners.js';
+import { computing } from '../../truth-seeking/run/reasoners.js';
 import { drawProblems } from '../../truth-seeking/run/plan.js';
 import {
   labelProblems,
@@ -145,7 +146,7 @@ export const truthLabelsCommand = defineCommand({
       ...{ seed: config.seed, ...search },
       policy: { id: policyId, identity },
       code: await codeVersion('beliefs'),
-      machine: machineClass(),
+      machine: machineClass(computing(policies)),
       ...figures,
       labels: problems.map(({ id: problem, question, options, correctOption }, i) => ({
         ...{ problem, question, options, label: labels[i]!, correctOption },

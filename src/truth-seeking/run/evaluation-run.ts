@@ -12,7 +12,7 @@ import { believerOf, type Believer } from './belief-source.js';
 import { evaluate } from './evaluate.js';
 import { domainsOf, type TruthRun, type TruthStart } from './folder.js';
 import { measureAll } from './measurements.js';
-import type { NamedReasoner, TruthReasoners } from './reasoners.js';
+import { computing, type NamedReasoner, type TruthReasoners } from './reasoners.js';
 import { interviewQuestions, plannedProblems, plannedSetups } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
 import { readRatedRows } from './rating.js';
@@ -83,7 +83,7 @@ export async function truthStart(
 ): Promise<TruthStart> {
   return {
     code: await codeVersion('beliefs'),
-    machine: machineClass(),
+    machine: machineClass(computing({ evaluated, predictor, judge })),
     policy: identified(evaluated),
     predictor: predictor === null ? null : identified(predictor),
     ...(judge === null ? {} : { judge: identified(judge) }),

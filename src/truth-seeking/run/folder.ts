@@ -11,6 +11,7 @@ import { isFile, isFolder, readText } from '../../files.js';
 import { Domains, isOwnDomain } from '../domains/user-domain.js';
 import { isRunId } from '../../log/checkpoint.js';
 import { LogReader } from '../../log/read.js';
+import { machine } from '../../run-folder/manifest.js';
 import { sha256 } from '../../run-folder/record.js';
 import { truthConfig } from './config.js';
 import { readTruthRecord, TRUTH_STREAMS } from './records.js';
@@ -29,12 +30,7 @@ const policy = z.strictObject({ id: sha256, identity: dictionaryOf(json) });
 
 const start = z.strictObject({
   code: z.strictObject({ version: z.string(), javascript: sha256, addon: sha256 }),
-  machine: z.strictObject({
-    platform: z.string(),
-    arch: z.string(),
-    llamaRelease: z.string(),
-    features: z.array(z.string()),
-  }),
+  machine,
   policy,
   predictor: policy.nullable(),
   /** Judge that states beliefs, rates and grades, if there is one. */

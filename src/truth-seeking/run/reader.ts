@@ -6,7 +6,7 @@ import { WORDINGS } from '../beliefs/readout.js';
 import { believingReasoner } from './belief-source.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord, Reader } from './records.js';
-import type { TruthReasoners } from './reasoners.js';
+import { computing, type TruthReasoners } from './reasoners.js';
 
 /** SHA-256 of the wordings that beliefs are read with here. */
 export const PROBES = hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B'))));
@@ -21,14 +21,16 @@ export async function readerOfBeliefs(
 ): Promise<Reader> {
   const { belief, beliefSystem, standpoint, measurements } = config;
   const { id, identity } = believingReasoner(policies, belief);
-  const [code, machine] = [await codeVersion('beliefs'), machineClass()];
+  const code = await codeVersion('beliefs');
+  const machine = machineClass(computing(policies));
   return {
     source: belief === 'exact' ? 'logprob' : belief,
     beliefSystem,
     ...(belief === 'exact' && { probes: PROBES }),
     ...((belief === 'judge' || belief === 'self') && { standpoint, measurements }),
     policy: { id, identity: { ...identity } as Json },
-    engine: { ...code, ...machine } as unknown as Json,
+    // both have a version
+    engine: { ...code, ...('kernels' in machine ? { machine } : machine) } as unknown as Json,
   };
 }
 

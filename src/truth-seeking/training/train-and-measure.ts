@@ -247,7 +247,7 @@ export const changesBetween = (before: string, after: string, seed: bigint): Fig
 /** Start of a training; repeating it requires the same start. */
 export const trainingStart = async (model: Model, settings: Json): Promise<Json> => ({
   code: { ...(await codeVersion('beliefs')) },
-  machine: { ...machineClass(), features: [...machineClass().features] },
+  machine: { ...machineClass([model.info]) },
   model: await model.hash(),
   settings,
 });
