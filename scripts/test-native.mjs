@@ -3,8 +3,8 @@
 // takes, with one in a folder of its own.
 //   --sanitize with the address and undefined-behaviour sanitisers; on Linux then the addon too,
 //               with worker threads ended in the middle of its calls
-//   --arm64 the tests of the trainer and of the kernels alone, cross-compiled for NEON and run under
-//               qemu (g++-aarch64-linux-gnu, qemu-user)
+//   --arm64 the tests of the trainer and of the kernels alone, cross-compiled for NEON and run
+//               under qemu (g++-aarch64-linux-gnu, qemu-user)
 //   --blas the trainer's tests alone, with the products through OpenBLAS: the code that macOS runs
 //               on Accelerate (libopenblas-dev)
 //   --oracle   only builds the program that runs llama.cpp alone, for test/engine/decoders.test.ts

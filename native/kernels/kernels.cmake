@@ -14,7 +14,7 @@ macro(isopro_kernel_variant name)
 endmacro()
 
 # The same of the kernels that sampling uses, whose bits are the same on all: nothing is contracted
-# but what says so. GCC 12 takes the undefined registers of its own avx512fintrin.h for ours (its bug
+# but what says so. GCC 12 takes the undefined registers of its own avx512fintrin.h for ours (bug
 # 105593).
 macro(isopro_product_variant name)
   add_library(isopro_products_${name} OBJECT native/kernels/block_product.cpp

@@ -16,20 +16,24 @@ export const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q
 export const unquantised = path.join(folder, 'f32.gguf');
 writeSyntheticModel(unquantised, { architecture: 'llama', type: 'F32', seed: 31n });
 /** The same weights in a type for which there are kernels of our own (LoadModelOptions.matmul). */
+const shapes = new Map<TensorType, typeof shape>();
 export const fileOf = (type: TensorType): string => {
   const to = path.join(folder, `base-${type}.gguf`);
-  if (!existsSync(to)) writeSyntheticModel(to, { architecture: 'llama', type, seed: 31n });
+  if (!existsSync(to))
+    shapes.set(type, writeSyntheticModel(to, { architecture: 'llama', type, seed: 31n }));
   return to;
 };
 export const fileQ41 = fileOf('Q4_1');
 
+/** @param type of `fileOf`, whose matrices it adapts */
 export function adapterFile(
   name: string,
   seed: bigint,
-  options: Omit<SyntheticAdapterOptions, 'seed'> = {},
+  { type, ...options }: Omit<SyntheticAdapterOptions, 'seed'> & { type?: TensorType } = {},
 ): string {
   const to = path.join(folder, `${name}.gguf`);
-  writeSyntheticAdapter(to, shape, { ...options, seed });
+  const of = type === undefined ? shape : (shapes.get(type) ?? shape);
+  writeSyntheticAdapter(to, of, { ...options, seed });
   return to;
 }
 

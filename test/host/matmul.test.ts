@@ -163,11 +163,11 @@ describe('an adapter', () => {
     async (type) => {
       if (!isThere()) return;
       const settings = { ...ONE_THREAD, contextTokens: 2048, maxSequences: 8 };
-      const adapted = adapterFile(`beside-${type}`, 5n, { rank: 8 });
       const [ours, theirs] = [
         await host.load(fileOf(type), { ...settings, matmul: 'auto' }),
         await host.load(fileOf(type), settings),
       ];
+      const adapted = adapterFile(`beside-${type}`, 5n, { rank: 8, type });
       const [adapter, same] = [await ours.loadAdapter(adapted), await theirs.loadAdapter(adapted)];
       const request = sampled(3, 20);
       const alone = await ours.generate({ ...request, adapter, deterministic: true });
