@@ -19,16 +19,19 @@ import {
   createTrainer,
   loadModel,
   Random,
+  type LoraSettings,
   type Model,
   type Trainer,
   type TrainSequence,
 } from '../../src/index.js';
 import {
   ARCHITECTURES,
+  type Architecture,
   encodeModel,
   synthesizeModel,
   writeSyntheticModel,
 } from '../models/synthetic.js';
+import { TRAITS } from '../../src/embedded/architecture.js';
 
 const STORIES = path.resolve('../shared/models/stories260K/stories260K-f32-ctx512.gguf');
 let folder: string;
@@ -106,14 +109,50 @@ describe('against llama.cpp', () => {
     },
   );
 
+  test('targets that are one matrix, or experts, are refused by name', async () => {
+    const targets = (architecture: Architecture, lora: LoraSettings): Promise<string[]> => {
+      const at = file(`${architecture}.gguf`);
+      writeSyntheticModel(at, { architecture });
+      return createTrainer({ path: at }, { lora, threads: 1 }).then(async (trainer) => {
+        await using used = trainer;
+        return used.info.targets
+          .filter(({ module }) => module.startsWith('blk.0.'))
+          .map(({ module }) => module.slice('blk.0.'.length));
+      });
+    };
+    const refused = (message: string) => ({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    });
+    expect(await targets('phi3', {})).toEqual(['attn_output', 'ffn_up', 'ffn_down', 'attn_qkv']);
+    expect(await targets('phi3', { targets: ['k', 'q', 'v'] })).toEqual(['attn_qkv']);
+    await expect(targets('phi3', { targets: ['q', 'o'] })).rejects.toMatchObject(
+      refused('q, k, v in one matrix: name k and v too'),
+    );
+    await expect(targets('phi3', { targets: ['up'] })).rejects.toMatchObject(
+      refused('gate, up in one matrix: name gate too'),
+    );
+    await expect(targets('phi3', { rank: { q: 2 } })).rejects.toMatchObject(
+      refused('give them one rank'),
+    );
+    expect(await targets('gpt-oss', {})).toEqual(['attn_q', 'attn_k', 'attn_v', 'attn_output']);
+    await expect(targets('qwen3moe', { targets: ['q', 'down'] })).rejects.toMatchObject(
+      refused('experts, which are not adapted'),
+    );
+  });
+
   test.each(ARCHITECTURES)(
     '%s: log-probabilities with and without adapter, right after a step',
     async (architecture) => {
       const at = file(`${architecture}.gguf`);
       const shape = writeSyntheticModel(at, { architecture });
-      await using model = await loadModel(at);
+      // Where keys are rounded a token may go to another expert.
+      await using model = await loadModel(
+        at,
+        TRAITS[architecture].experts ? { kvType: 'f32' } : {},
+      );
       await using trainer = await createTrainer(model, {
-        lora: { rank: { q: 4, down: 3 } },
+        lora: { rank: { q: 4, k: 4, v: 4, down: 3 } },
         optimiser: { learningRate: 0.02 },
       });
       const batch = sequences(3, 40, shape.vocabularySize, 1n);
