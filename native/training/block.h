@@ -7,8 +7,6 @@
 
 namespace isopro::training {
 
-using Buffer = std::vector<float>;
-
 // What the backward of a block needs; T tokens, d = width, f = feedForward.
 struct BlockActivations {
   Buffer input;                // [T, d]

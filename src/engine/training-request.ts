@@ -2,7 +2,6 @@
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import type { ModelShape } from './addon.js';
 import { bounded } from './bounded-list.js';
 import { abortSignal } from './argument-check.js';
 import { seed } from './seed.js';
@@ -24,8 +23,8 @@ export const loraModule = z.enum(LORA_MODULES);
 
 const lora = z.strictObject({
   /**
-   * Adapted linear maps of a block. Default: all that the model has. Where q, k and v are one matrix,
-   * or gate and up, you can name all of them or none. Experts are never adapted.
+   * Adapted linear maps of a block. Default: all that the model has. Where q, k and v are one
+   * matrix, or gate and up, you can name all of them or none. Experts are never adapted.
    */
   targets: bounded(z.array(target).min(1)).default([...LORA_TARGETS]),
   /** Adapted layers: 'all', the top n, or a list of layer numbers. Default 'all'. */
@@ -212,6 +211,14 @@ export interface PlannedTarget {
   readonly dropout: number;
 }
 
+/** Properties of a model that decide which matrices the targets name. */
+interface BlockShape {
+  readonly architecture: string;
+  readonly layers: number;
+  readonly fused: boolean;
+  readonly experts: boolean;
+}
+
 /** The matrices that stand for several targets, in a model that has such. */
 const FUSED: readonly (readonly [LoraModule, readonly LoraTarget[]])[] = [
   ['qkv', ['q', 'k', 'v']],
@@ -221,7 +228,7 @@ const FUSED: readonly (readonly [LoraModule, readonly LoraTarget[]])[] = [
 /** The matrices of a block that the targets name, and the rank of each. */
 function modulesOf(
   { targets, rank }: z.output<typeof lora>,
-  { architecture, fused, experts }: ModelShape,
+  { architecture, fused, experts }: BlockShape,
 ): (readonly [LoraModule, number])[] {
   const refuse = (what: string): never => {
     throw new IsoproError('INVALID_ARGUMENT', `lora.targets: a ${architecture} model ${what}`);
@@ -249,7 +256,7 @@ function modulesOf(
 }
 
 /** Returns the modules that the LoRA settings select in a model of that shape. */
-export function planTargets(settings: z.output<typeof lora>, shape: ModelShape): PlannedTarget[] {
+export function planTargets(settings: z.output<typeof lora>, shape: BlockShape): PlannedTarget[] {
   const { layers } = shape;
   const numbers =
     settings.layers === 'all'

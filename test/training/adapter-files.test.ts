@@ -227,8 +227,8 @@ describe('PEFT', () => {
       );
 
       // GGUF's B of rank 1 is a plain list of rows; heads have 16 dimensions. convert_hf_to_gguf
-      // reshapes each head from [2, 8] to [8, 2] for those that derive from llama's class and leaves
-      // the others.
+      // reshapes each head from [2, 8] to [8, 2] for those that derive from llama's class and
+      // leaves the others.
       const { tensors: infos } = await inspectModel(file('order-adapter.gguf'));
       const data = infos.reduce((total, { bytes: size }) => total + Math.ceil(size / 32) * 32, 0);
       let offset = bytes.length - data;
