@@ -13,7 +13,6 @@ import { createTrainer } from '../src/engine/trainer.js';
 import { requirePackage } from '../src/optional-package.js';
 import { peerGreedy } from './peer/node-llama-cpp.js';
 import {
-  ARCHITECTURES,
   writeSyntheticModel,
   type Architecture,
   type SyntheticModelOptions,
@@ -69,6 +68,9 @@ const BENCH_SHAPE: SyntheticModelOptions = {
  * sums.
  */
 const SLOPE_TOLERANCE = 0.01;
+
+/** Between them they use every kernel. */
+const CHECKED = ['llama', 'qwen2', 'qwen3', 'gemma2'] as const;
 
 class Mismatch extends Error {}
 
@@ -232,16 +234,16 @@ export async function selftest({
   try {
     const findings = await diagnose();
     const file = (architecture: Architecture): string => path.join(folder, `${architecture}.gguf`);
-    for (const architecture of ARCHITECTURES)
+    for (const architecture of CHECKED)
       writeSyntheticModel(file(architecture), { architecture, type: 'Q4_K', seed: 2n });
     const bench = path.join(folder, 'bench.gguf');
     writeSyntheticModel(bench, BENCH_SHAPE);
     const steps: Step[] = [
-      ...ARCHITECTURES.map((architecture) => ({
+      ...CHECKED.map((architecture) => ({
         name: `parity ${architecture}`,
         run: () => parity(file(architecture)),
       })),
-      ...ARCHITECTURES.map((architecture) => ({
+      ...CHECKED.map((architecture) => ({
         name: `gradient ${architecture}`,
         run: () => gradientSlope(file(architecture)),
       })),

@@ -11,7 +11,7 @@ export const ERRORS = {
   ADAPTER_MISMATCH:
     'Use an adapter that was trained on this base model. `isopro-native adapters inspect FILE` shows its shapes and its base model.',
   ARCH_UNSUPPORTED:
-    'Use a text decoder that llama.cpp reads, to train one of llama, qwen2, qwen3 or gemma2. `docs/own-model.md` has the table.',
+    'Use a text decoder that llama.cpp reads. `docs/own-model.md` lists which of them you can train.',
   BACKEND_INCAPABLE:
     'Use a back end that has the capability named above. A local model has all of them.',
   BACKEND_REPLY_INVALID:

@@ -146,6 +146,7 @@ export {
   type Boundary,
   type Evaluation,
   type LoraSettings,
+  type LoraModule,
   type LoraTarget,
   type ModuleStatistics,
   type Objective,

@@ -97,7 +97,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
                     });
   }
 
-  // open(path): Promise<{architecture, layers, heads, keyHeads}>; create() then makes the trainer
+  // open(path): Promise<{architecture, layers, heads, keyHeads, fused,
+  // experts}>; create() then makes the trainer
   // on the opened model.
   Napi::Value open(const Napi::CallbackInfo& info) {
     return start(info, never(), [path = textOf(info[0])](TrainerSession& session, const auto&) {
@@ -111,6 +112,8 @@ class NativeTrainer : public Wrapped<NativeTrainer> {
         object.Set("layers", static_cast<double>(hyper.layers));
         object.Set("heads", static_cast<double>(hyper.heads));
         object.Set("keyHeads", static_cast<double>(hyper.keyHeads));
+        object.Set("fused", hyper.architecture.fused);
+        object.Set("experts", hyper.architecture.experts);
         return object;
       });
     });

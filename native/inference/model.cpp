@@ -1,8 +1,11 @@
 #include "inference/model.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
+#include <limits>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -71,6 +74,21 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   params.n_gpu_layers = options.gpuLayers;
   // What ggml repacks it multiplies itself.
   params.use_extra_bufts = options.repacks && (!hasOwnProducts || repacks);
+  // llama.cpp takes the factors of longer texts where a context has room for them, and a context's
+  // room is here that of all its texts. They are never taken: see Hyperparameters::longFactors.
+  std::array<llama_model_kv_override, 3> overrides{};
+  if (inventory.hyper.longFactors) {
+    const std::string prefix = std::string(inventory.hyper.architecture.name) + ".";
+    const auto put = [&](llama_model_kv_override& entry, const char* key, std::int64_t value) {
+      entry.tag = LLAMA_KV_OVERRIDE_TYPE_INT;
+      (prefix + key).copy(entry.key, sizeof entry.key - 1);
+      entry.val_i64 = value;
+    };
+    put(overrides[0], "context_length", inventory.hyper.contextLength);
+    put(overrides[1], "rope.scaling.original_context_length",
+        std::numeric_limits<std::int32_t>::max());
+    params.kv_overrides = overrides.data();
+  }
   Loading loading{control, false, nullptr};
   params.progress_callback_user_data = &loading;
   params.progress_callback = [](float progress, void* user) {

@@ -43,7 +43,7 @@ bool isWidth(std::int64_t width) {
 bool OwnAttention::reads(const Hyperparameters& hyper) {
   // Of an architecture without a validator nothing is known: its width is 0.
   return kernels::attentionRows() != nullptr && hyper.headWidth > 0 && isWidth(hyper.headWidth) &&
-         hyper.attentionCap == 0;
+         hyper.attentionCap == 0 && hyper.architecture.family != Family::GptOss;  // sinks
 }
 
 OwnAttention::OwnAttention(int threads) : OwnAttention(*kernels::attentionRows(), threads) {}

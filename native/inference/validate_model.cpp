@@ -17,72 +17,106 @@ struct Expected {
   std::int64_t columns;
   std::int64_t rows;  // 0: a vector
   bool required;
+  std::int64_t matrices = 1;  // one after the other
+  bool plain = false;         // F32
 };
 
+// Biases that a file of the family may have, after those of q, k and v.
+bool mayHaveBiases(Family family) {
+  return family == Family::Llama || family == Family::Granite || family == Family::Mistral3;
+}
+
 std::vector<Expected> expectedTensors(const Hyperparameters& h, std::int64_t vocabulary) {
-  const bool gemma = h.architecture.family == Family::Gemma2;
+  const Family family = h.architecture.family;
   std::vector<Expected> list = {
       {"token_embd.weight", h.width, vocabulary, true},
       {"output_norm.weight", h.width, 0, true},
   };
-  if (!gemma) list.push_back({"output.weight", h.width, vocabulary, false});
-  if (h.architecture.family == Family::Llama)
-    list.push_back({"rope_freqs.weight", h.headWidth / 2, 0, false});
+  if (family != Family::Gemma2)
+    list.push_back({"output.weight", h.width, vocabulary,
+                    family == Family::Olmo2 || family == Family::GptOss});
+  if (mayHaveBiases(family) || family == Family::Phi3)
+    list.push_back({ropeFactorsTensor(h.architecture), h.rotatedWidth / 2, 0, false});
+  if (family == Family::Phi3)
+    list.push_back({"rope_factors_long.weight", h.rotatedWidth / 2, 0, false});
   for (std::int64_t layer = 0; layer < h.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
     const auto add = [&](const char* name, std::int64_t columns, std::int64_t rows,
                          bool required = true) {
       list.push_back({block + name, columns, rows, required});
     };
-    add("attn_norm.weight", h.width, 0);
-    add("attn_q.weight", h.width, h.queryWidth());
-    add("attn_k.weight", h.width, h.keyWidth());
-    add("attn_v.weight", h.width, h.keyWidth());
+    const bool fused = h.architecture.fused, experts = h.architecture.experts;
+    if (h.architecture.preNorms) {
+      add("attn_norm.weight", h.width, 0);
+      add(feedForwardNormTensor(h.architecture), h.width, 0);
+    }
+    if (fused) {
+      add("attn_qkv.weight", h.width, h.queryWidth() + 2 * h.keyWidth());
+    } else {
+      add("attn_q.weight", h.width, h.queryWidth());
+      add("attn_k.weight", h.width, h.keyWidth());
+      add("attn_v.weight", h.width, h.keyWidth());
+      add("attn_q.bias", h.queryWidth(), 0, false);
+      add("attn_k.bias", h.keyWidth(), 0, false);
+      add("attn_v.bias", h.keyWidth(), 0, false);
+    }
     add("attn_output.weight", h.queryWidth(), h.width);
-    add("ffn_norm.weight", h.width, 0);
-    add("ffn_gate.weight", h.width, h.feedForward);
-    add("ffn_up.weight", h.width, h.feedForward);
-    add("ffn_down.weight", h.feedForward, h.width);
-    add("attn_q.bias", h.queryWidth(), 0, false);
-    add("attn_k.bias", h.keyWidth(), 0, false);
-    add("attn_v.bias", h.keyWidth(), 0, false);
-    switch (h.architecture.family) {
-      case Family::Llama:
-        add("attn_output.bias", h.width, 0, false);
-        add("ffn_gate.bias", h.feedForward, 0, false);
-        add("ffn_up.bias", h.feedForward, 0, false);
-        add("ffn_down.bias", h.width, 0, false);
-        break;
-      case Family::Qwen2:
-        break;
-      case Family::Qwen3:
-        add("attn_q_norm.weight", h.headWidth, 0);
-        add("attn_k_norm.weight", h.headWidth, 0);
-        break;
-      case Family::Gemma2:
-        add("post_attention_norm.weight", h.width, 0);
-        add("post_ffw_norm.weight", h.width, 0);
-        break;
+    if (experts) {
+      add("ffn_gate_inp.weight", h.width, h.experts);
+      const auto addAll = [&](const char* name, std::int64_t columns, std::int64_t rows) {
+        list.push_back({block + name + ".weight", columns, rows, true, h.experts});
+        if (family == Family::GptOss)
+          list.push_back({block + name + ".bias", rows, h.experts, true, 1, true});
+      };
+      addAll("ffn_gate_exps", h.width, h.feedForward);
+      addAll("ffn_up_exps", h.width, h.feedForward);
+      addAll("ffn_down_exps", h.feedForward, h.width);
+    } else {
+      if (!fused) add("ffn_gate.weight", h.width, h.feedForward);
+      add("ffn_up.weight", h.width, (fused ? 2 : 1) * h.feedForward);
+      add("ffn_down.weight", h.feedForward, h.width);
+    }
+    if (family == Family::GptOss) {
+      add("attn_output.bias", h.width, 0);
+      add("attn_sinks.weight", h.heads, 0);
+      add("ffn_gate_inp.bias", h.experts, 0);
+    }
+    if (mayHaveBiases(family)) {
+      add("attn_output.bias", h.width, 0, false);
+      add("ffn_gate.bias", h.feedForward, 0, false);
+      add("ffn_up.bias", h.feedForward, 0, false);
+      add("ffn_down.bias", h.width, 0, false);
+    }
+    if (h.architecture.headNorms != HeadNorms::none) {
+      add("attn_q_norm.weight", h.headNormWidth(h.heads), 0);
+      add("attn_k_norm.weight", h.headNormWidth(h.keyHeads), 0);
+    }
+    if (h.architecture.postNorms) {
+      add("post_attention_norm.weight", h.width, 0);
+      add("post_ffw_norm.weight", h.width, 0);
     }
   }
-  if (h.architecture.family == Family::Qwen2) list.push_back({"output.bias", vocabulary, 0, false});
+  if (family == Family::Qwen2) list.push_back({"output.bias", vocabulary, 0, false});
   return list;
 }
 
-std::string shapeOf(std::int64_t columns, std::int64_t rows) {
-  return rows == 0 ? "[" + std::to_string(columns) + "]"
-                   : "[" + std::to_string(columns) + ", " + std::to_string(rows) + "]";
+std::string shapeOf(const Expected& expected) {
+  std::string shape = "[" + std::to_string(expected.columns);
+  if (expected.rows != 0) shape += ", " + std::to_string(expected.rows);
+  if (expected.matrices != 1) shape += ", " + std::to_string(expected.matrices);
+  return shape + "]";
 }
 
 void checkTensor(const GgufFile& file, const Expected& expected, const GgufTensor& tensor) {
   const auto& d = tensor.dimensions;
   const std::int64_t rows = expected.rows == 0 ? 1 : expected.rows;
-  if (d[0] != expected.columns || d[1] != rows || d[2] != 1 || d[3] != 1) {
+  if (d[0] != expected.columns || d[1] != rows || d[2] != expected.matrices || d[3] != 1) {
     file.fail("tensor " + expected.name + " has the shape [" + std::to_string(d[0]) + ", " +
               std::to_string(d[1]) + ", " + std::to_string(d[2]) + ", " + std::to_string(d[3]) +
-              "] instead of " + shapeOf(expected.columns, expected.rows));
+              "] instead of " + shapeOf(expected));
   }
-  if (expected.rows == 0 ? tensor.type != GGML_TYPE_F32 : !isWeightType(tensor.type)) {
+  if (expected.rows == 0 || expected.plain ? tensor.type != GGML_TYPE_F32
+                                           : !isWeightType(tensor.type)) {
     file.fail(ErrorCode::modelUnsupported,
               "tensor " + expected.name + " has the type " + ggml_type_name(tensor.type));
   }
@@ -90,14 +124,17 @@ void checkTensor(const GgufFile& file, const Expected& expected, const GgufTenso
 
 // Angles are divided by these.
 void checkRopeFactors(const GgufFile& file) {
-  const GgufTensor* tensor = file.findTensor("rope_freqs.weight");
-  if (tensor == nullptr) return;
-  for (std::int64_t i = 0; i < tensor->elements(); ++i) {
-    float factor;
-    std::memcpy(&factor, file.data(*tensor) + static_cast<std::size_t>(i) * sizeof factor,
-                sizeof factor);
-    if (!(factor > 0) || std::isinf(factor))
-      file.fail("a factor in rope_freqs.weight is not a positive number");
+  for (const char* name :
+       {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
+    const GgufTensor* tensor = file.findTensor(name);
+    if (tensor == nullptr) continue;
+    for (std::int64_t i = 0; i < tensor->elements(); ++i) {
+      float factor;
+      std::memcpy(&factor, file.data(*tensor) + static_cast<std::size_t>(i) * sizeof factor,
+                  sizeof factor);
+      if (!(factor > 0) || std::isinf(factor))
+        file.fail("a factor in " + std::string(name) + " is not a positive number");
+    }
   }
 }
 
@@ -168,7 +205,7 @@ ModelInventory validateModel(const GgufFile& file) {
     }
     checkTensor(file, expected, *tensor);
     ++found;
-    if (expected.rows != 0)
+    if (expected.rows != 0 && expected.matrices == 1 && !expected.plain)
       inventory.matrices.emplace(expected.name,
                                  std::array<std::int64_t, 2>{expected.columns, expected.rows});
   }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace isopro::kernels::reference {
@@ -62,27 +63,25 @@ inline double logSumExp(const Values& x) {
   return largest + std::log(sum);
 }
 
-// Rotates pair (first, second) of every head of width `width` at `position` by position * base^(-2i
-// / rotated) * scale / factor_i.
-inline void rotate(double* head, std::size_t rotated, bool halves, double position, double base,
-                   double scale, const Values& factors) {
-  for (std::size_t i = 0; i < rotated / 2; ++i) {
-    const double factor = factors.empty() ? 1.0 : factors[i];
-    const double angle =
-        position * scale *
-        std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated)) / factor;
+// Rotates pair i (first, second) of a head at `position` by position * turns[i].first, and
+// lengthens it turns[i].second times.
+inline void rotate(double* head, bool halves, double position,
+                   const std::vector<std::pair<double, double>>& turns) {
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    const double angle = position * turns[i].first, length = turns[i].second;
     double& first = head[halves ? i : 2 * i];
-    double& second = head[halves ? i + rotated / 2 : 2 * i + 1];
+    double& second = head[halves ? i + turns.size() : 2 * i + 1];
     const double x = first, y = second;
-    first = x * std::cos(angle) - y * std::sin(angle);
-    second = x * std::sin(angle) + y * std::cos(angle);
+    first = length * (x * std::cos(angle) - y * std::sin(angle));
+    second = length * (x * std::sin(angle) + y * std::cos(angle));
   }
 }
 
 // One head of one sequence: q, k, v [tokens, width]; a token sees itself and the `window` - 1
-// before it (0: all before).
+// before it (0: all before). sink: a score more, whose value is 0.
 inline Values attention(const Values& q, const Values& k, const Values& v, std::size_t width,
-                        double scale, double cap, std::size_t window) {
+                        double scale, double cap, std::size_t window,
+                        const double* sink = nullptr) {
   const std::size_t tokens = q.size() / width;
   Values out(q.size());
   for (std::size_t t = 0; t < tokens; ++t) {
@@ -93,7 +92,9 @@ inline Values attention(const Values& q, const Values& k, const Values& v, std::
       for (std::size_t i = 0; i < width; ++i) score += q[t * width + i] * k[s * width + i];
       scores.push_back(softCap(score * scale, cap));
     }
-    const double logZ = logSumExp(scores);
+    Values all = scores;
+    if (sink != nullptr) all.push_back(*sink);
+    const double logZ = logSumExp(all);
     for (std::size_t s = first; s <= t; ++s) {
       for (std::size_t i = 0; i < width; ++i)
         out[t * width + i] += std::exp(scores[s - first] - logZ) * v[s * width + i];

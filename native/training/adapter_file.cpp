@@ -78,7 +78,8 @@ std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWe
     const Linear* linear = nullptr;
     for (std::int64_t layer = 0; layer < model.hyper.layers && linear == nullptr; ++layer) {
       for (int m = 0; m < kModules; ++m) {
-        if (module.name != moduleName(layer, m)) continue;
+        if (module.name != moduleName(layer, m) || !hasModule(model.hyper.architecture, m))
+          continue;
         linear = &model.layers[static_cast<std::size_t>(layer)].linear[m];
         targets.push_back({layer, m, module.rank, module.scale, 0});
       }

@@ -23,6 +23,7 @@ struct Head {
   Engine& engine;
   ProductScratch& scratch;
   std::int64_t window;
+  const float* sink;        // null: none
   std::int64_t first, end;  // queries
   std::int64_t queryStride;
   const float* q;  // of query 0, were it there
@@ -59,7 +60,11 @@ struct Head {
       float* row = p.data() + (i - q0) * keys;
       const std::int64_t from = firstKey(i) - k0, to = i + 1 - k0;
       std::fill(row, row + from, 0.0f);
-      engine.variant().softmaxForward(row + from, to - from);
+      const float total = engine.variant().softmaxForward(row + from, to - from);
+      if (sink != nullptr) {
+        const float share = 1.0f / (1.0f + std::exp(*sink - total));
+        for (std::int64_t key = from; key < to; ++key) row[key] *= share;
+      }
       std::fill(row + to, row + keys, 0.0f);
     }
   }
@@ -112,8 +117,9 @@ struct Gathered {
 };
 
 Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment,
-            const std::vector<Range>& text, std::int64_t head, std::int64_t window, int thread,
-            const float* q, const float* k, const float* v, Gathered& gathered) {
+            const std::vector<Range>& text, std::int64_t head, std::int64_t window,
+            const float* sinks, int thread, const float* q, const float* k, const float* v,
+            Gathered& gathered) {
   const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(),
                      width = hyper.headWidth;
   const std::int64_t offset = head / (hyper.heads / hyper.keyHeads) * width;
@@ -127,6 +133,7 @@ Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment
           engine,
           engine.scratch(thread),
           window,
+          sinks == nullptr ? nullptr : sinks + head,
           segment.position,
           segment.end(),
           queryStride,
@@ -137,30 +144,88 @@ Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment
 
 }  // namespace
 
-Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& factors,
+namespace {
+
+// Of pair i the share of the plain angle, as ggml ramps it (Peng et al. 2023, YaRN, section 3.2).
+float plainShare(const Rope& rope, std::int64_t pairs, std::int64_t i) {
+  const auto width = static_cast<float>(2 * pairs);
+  const auto context = static_cast<float>(rope.originalContext);
+  constexpr float kPi = 3.14159265358979323846f;
+  const auto pairOf = [&](float turns) {
+    return width * std::log(context / (turns * 2 * kPi)) / (2 * std::log(rope.base));
+  };
+  const float low = std::max(0.0f, std::floor(pairOf(rope.fastTurns)));
+  const float high = std::min(width - 1, std::ceil(pairOf(rope.slowTurns)));
+  const float at = (static_cast<float>(i) - low) / std::max(0.001f, high - low);
+  return rope.mixture * (1 - std::clamp(at, 0.0f, 1.0f));
+}
+
+}  // namespace
+
+Rotation makeRotation(const Rope& rope, std::int64_t pairs, const std::vector<float>& factors,
                       std::int64_t positions) {
-  const std::int64_t pairs = hyper.headWidth / 2;
   Rotation rotation;
   rotation.cosine.resize(static_cast<std::size_t>(positions * pairs));
   rotation.sine.resize(rotation.cosine.size());
+  std::vector<float> shares(static_cast<std::size_t>(rope.mixture == 0 ? 0 : pairs));
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    shares[i] = plainShare(rope, pairs, static_cast<std::int64_t>(i));
+  const float magnitude =
+      rope.magnitude * (shares.empty() ? 1.0f : 1.0f + 0.1f * std::log(1.0f / rope.scale));
   // The angle is a product in f32, pair after pair, as llama.cpp takes it: both must see the same
   // angles.
-  const float step = std::pow(hyper.ropeBase, -2.0f / static_cast<float>(hyper.headWidth));
+  const float step = std::pow(rope.base, -2.0f / static_cast<float>(2 * pairs));
   for (std::int64_t position = 0; position < positions; ++position) {
     float angle = static_cast<float>(position);
     for (std::int64_t i = 0; i < pairs; ++i, angle *= step) {
       const float factor = factors.empty() ? 1.0f : factors[static_cast<std::size_t>(i)];
-      const float theta = hyper.ropeScale * (angle / factor);
-      rotation.cosine[static_cast<std::size_t>(position * pairs + i)] = std::cos(theta);
-      rotation.sine[static_cast<std::size_t>(position * pairs + i)] = std::sin(theta);
+      const float plain = angle / factor;
+      float theta = rope.scale * plain;
+      if (!shares.empty()) {
+        const float share = shares[static_cast<std::size_t>(i)];
+        theta = theta * (1 - share) + plain * share;
+      }
+      rotation.cosine[static_cast<std::size_t>(position * pairs + i)] = std::cos(theta) * magnitude;
+      rotation.sine[static_cast<std::size_t>(position * pairs + i)] = std::sin(theta) * magnitude;
     }
   }
   return rotation;
 }
 
+Rotations makeRotations(const Hyperparameters& hyper, const std::vector<float>& factors,
+                        std::int64_t positions) {
+  const std::int64_t pairs = hyper.rotatedWidth / 2;
+  Rotations rotations;
+  rotations.whole = makeRotation(hyper.rope, pairs, factors, positions);
+  if (hyper.window > 0)
+    rotations.window = makeRotation(hyper.windowRope, pairs, factors, positions);
+  for (std::int64_t i = 0; i < positions && hyper.temperatureScale != 0; ++i) {
+    const double texts =
+        std::floor(static_cast<float>(i) / static_cast<float>(hyper.temperatureLength));
+    rotations.temperature.push_back(static_cast<float>(
+        std::log(texts + 1.0) * static_cast<double>(hyper.temperatureScale) + 1.0));
+  }
+  return rotations;
+}
+
+void lengthen(Engine& engine, const Hyperparameters& hyper, const std::vector<float>& temperature,
+              const Segments& segments, float* x, std::int64_t heads) {
+  const std::int64_t width = heads * hyper.headWidth;
+  for (const Segment& segment : segments) {
+    engine.pool().parallelFor(
+        segment.rows.end - segment.rows.begin, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t row = begin; row < end; ++row) {
+            float* at = x + (segment.rows.begin + row) * width;
+            const float by = temperature[static_cast<std::size_t>(segment.position + row)];
+            for (std::int64_t i = 0; i < width; ++i) at[i] *= by;
+          }
+        });
+  }
+}
+
 void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation,
             const Segments& segments, float* x, std::int64_t heads, float direction) {
-  const std::int64_t pairs = hyper.headWidth / 2;
+  const std::int64_t pairs = hyper.rotatedWidth / 2;
   const std::int64_t next = hyper.architecture.halfRotation ? pairs : 1;
   const std::int64_t stride = hyper.architecture.halfRotation ? 1 : 2;
   for (const Segment& segment : segments) {
@@ -184,14 +249,14 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
 }
 
 void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
-                      std::int64_t window, const float* q, const float* k, const float* v,
-                      float* out) {
+                      std::int64_t window, const float* sinks, const float* q, const float* k,
+                      const float* v, float* out) {
   const std::int64_t queryStride = hyper.queryWidth(), width = hyper.headWidth;
   forHeads(engine, hyper, segments.size(), [&](std::size_t index, std::int64_t which, int thread) {
     const Segment& segment = segments[index];
     Gathered gathered;
-    const Head head = headOf(engine, hyper, segment, textOf(segments, index), which, window, thread,
-                             q, k, v, gathered);
+    const Head head = headOf(engine, hyper, segment, textOf(segments, index), which, window, sinks,
+                             thread, q, k, v, gathered);
     float* o = out + (segment.rows.begin - segment.position) * queryStride + which * width;
     std::vector<float> capped, p;
     head.forBlocks([&](std::int64_t q0, std::int64_t q1, std::int64_t k0) {
@@ -205,8 +270,8 @@ void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segmen
 }
 
 void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
-                       std::int64_t window, const float* q, const float* k, const float* v,
-                       const float* dOut, float* dq, float* dk, float* dv) {
+                       std::int64_t window, const float* sinks, const float* q, const float* k,
+                       const float* v, const float* dOut, float* dq, float* dk, float* dv) {
   const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(),
                      width = hyper.headWidth;
   const std::int64_t tokens = segments.back().rows.end;
@@ -225,7 +290,7 @@ void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segme
       const Segment& segment = segments[index];
       const std::vector<Range> text = textOf(segments, index);
       const Head head =
-          headOf(engine, hyper, segment, text, which, window, thread, q, k, v, gathered);
+          headOf(engine, hyper, segment, text, which, window, sinks, thread, q, k, v, gathered);
       const std::int64_t at = (segment.rows.begin - segment.position) * queryStride + which * width;
       gradient.k.assign(gathered.k.size(), 0.0f);
       gradient.v.assign(gathered.v.size(), 0.0f);

@@ -22,12 +22,24 @@ struct Segment {
 using Segments =
     std::vector<Segment>;  // rows follow each other from 0; those of one tree stand together
 
-// cos and sin of every position and pair: [positions, ropeWidth / 2] each.
+// cos and sin of every position and pair, times the magnitude: [positions, pairs] each.
 struct Rotation {
   std::vector<float> cosine, sine;
 };
-Rotation makeRotation(const Hyperparameters& hyper, const std::vector<float>& factors,
+Rotation makeRotation(const Rope& rope, std::int64_t pairs, const std::vector<float>& factors,
                       std::int64_t positions);
+
+// Of the layers that see the whole text and of those with a window; what q is lengthened by, by
+// position, empty where it never is.
+struct Rotations {
+  Rotation whole, window;
+  std::vector<float> temperature;
+};
+Rotations makeRotations(const Hyperparameters& hyper, const std::vector<float>& factors,
+                        std::int64_t positions);
+// x [tokens, heads, headWidth] times `temperature` of the position within its text.
+void lengthen(Engine& engine, const Hyperparameters& hyper, const std::vector<float>& temperature,
+              const Segments& segments, float* x, std::int64_t heads);
 // Rotates x [tokens, heads, headWidth] in place by the position within its text; `direction` -1 is
 // the backward.
 void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotation,
@@ -35,13 +47,14 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
 
 // q [tokens, heads, headWidth], k and v [tokens, keyHeads, headWidth], out [tokens, heads,
 // headWidth]. window 0: a token sees all earlier ones of its text and itself; otherwise the last
-// `window`.
+// `window`. sinks [heads] or null: a score more of each head, which takes its share and gives
+// nothing.
 void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
-                      std::int64_t window, const float* q, const float* k, const float* v,
-                      float* out);
+                      std::int64_t window, const float* sinks, const float* q, const float* k,
+                      const float* v, float* out);
 // dq, dk and dv are overwritten. Probabilities are recomputed from q and k.
 void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
-                       std::int64_t window, const float* q, const float* k, const float* v,
-                       const float* dOut, float* dq, float* dk, float* dv);
+                       std::int64_t window, const float* sinks, const float* q, const float* k,
+                       const float* v, const float* dOut, float* dq, float* dk, float* dv);
 
 }  // namespace isopro::training

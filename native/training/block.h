@@ -7,8 +7,6 @@
 
 namespace isopro::training {
 
-using Buffer = std::vector<float>;
-
 // What the backward of a block needs; T tokens, d = width, f = feedForward.
 struct BlockActivations {
   Buffer input;                // [T, d]
@@ -18,7 +16,8 @@ struct BlockActivations {
   Buffer attended;                      // [T, heads, headWidth]
   Buffer projected, projectedRms;       // [T, d] before the post norm, where there is one
   Buffer middle;                        // [T, d] residual after attention
-  Buffer gate, up;                      // [T, f]
+  Buffer gate, up;                      // [T, f] but of experts
+  Routing routing;                      // [T, used] of experts
   Buffer fed, fedRms;                   // [T, d] before the post norm, where there is one
 
   static std::size_t bytes(const Hyperparameters& hyper, std::int64_t tokens);
@@ -26,7 +25,8 @@ struct BlockActivations {
 
 struct BlockScratch {
   Buffer normed;           // [T, d]
-  Buffer h, dh;            // [T, f]
+  Buffer h, dh;            // [T, f] but of experts
+  Buffer fused;            // of matrices that are several in one
   Buffer dNormed, dAdded;  // [T, d]
   Buffer dq, dk, dv, dAttended;
 
@@ -37,7 +37,7 @@ struct BlockScratch {
 struct BlockContext {
   Pass& pass;
   const Hyperparameters& hyper;
-  const Rotation& rotation;
+  const Rotations& rotations;
   const Segments& segments;
   BlockScratch& scratch;
 };

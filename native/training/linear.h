@@ -44,6 +44,8 @@ struct Linear {
   std::unique_ptr<Parameter> trainedWeight;
   std::unique_ptr<Parameter> trainedBias;
 
+  // Whether the architecture has it.
+  explicit operator bool() const { return weight.data != nullptr; }
   std::int64_t outputs() const { return weight.rows; }
   std::int64_t inputs() const { return weight.columns; }
 };

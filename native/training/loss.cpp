@@ -65,6 +65,7 @@ void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch,
   const std::int64_t d = c.hyper.width, V = c.hyper.vocabulary;
   const float inverseTemperature = 1.0f / (objective.policy ? objective.temperature : 1.0f);
   const float cap = c.hyper.finalCap;
+  const bool scaled = c.hyper.logitScale != 1;
   const std::vector<LabelledToken> targets = labelledTokens(batch);
 
   const std::vector<const TrainSequence*>& sequences = batch.sequences;
@@ -103,6 +104,9 @@ void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch,
       Buffer capped;
       for (std::int64_t i = begin; i < end; ++i) {
         float* row = logits.data() + i * V;
+        if (scaled) {
+          for (std::int64_t v = 0; v < V; ++v) row[v] *= c.hyper.logitScale;
+        }
         if (cap > 0) {
           variant.softCapForward(row, cap, V);
           capped.assign(row, row + V);
@@ -130,6 +134,9 @@ void headLoss(BlockContext& c, ModelWeights& model, const MicroBatch& batch,
         for (std::int64_t v = 0; v < V; ++v) row[v] *= factor;
         row[token] += slope;
         if (cap > 0) variant.softCapBackward(capped.data(), cap, row, V);
+        if (scaled) {
+          for (std::int64_t v = 0; v < V; ++v) row[v] *= c.hyper.logitScale;
+        }
       }
     });
     for (std::int64_t i = 0; i < n; ++i) {

@@ -54,6 +54,16 @@ void putNumber(ByteWriter& w, std::string_view key, std::uint32_t value) {
   w.put(value);
 }
 
+// Matrices but those of experts and their routers, which keep their type, as do tables of biases.
+bool isEncoded(const GgufTensor& tensor) {
+  const auto ends = [&](std::string_view end) {
+    return tensor.name.size() >= end.size() &&
+           tensor.name.substr(tensor.name.size() - end.size()) == end;
+  };
+  return tensor.rank == 2 && tensor.dimensions[1] > 1 && !ends(".bias") &&
+         !ends("ffn_gate_inp.weight");
+}
+
 // Where a key or name of the file begins, its length before it.
 const std::uint8_t* start(std::string_view text) {
   return reinterpret_cast<const std::uint8_t*>(text.data()) - sizeof(std::uint64_t);
@@ -65,8 +75,7 @@ ModelFile::ModelFile(std::shared_ptr<const GgufFile> source, const std::string& 
     : source_(std::move(source)), type_(fileType(type).type) {
   for (const GgufTensor& tensor : source_->tensors()) {
     ggml_type stored = tensor.type;
-    const bool matrix = tensor.rank == 2 && tensor.dimensions[1] > 1;
-    if (matrix && kernels::readable(tensor.type)) {
+    if (isEncoded(tensor) && kernels::readable(tensor.type)) {
       stored = tensor.dimensions[0] % ggml_blck_size(type_) == 0 ? type_ : GGML_TYPE_F16;
     }
     tensors_.push_back({&tensor, stored, tensor.elements() / tensor.dimensions[0], {}});
@@ -109,8 +118,7 @@ std::uint64_t ModelFile::padded(std::uint64_t size) const {
 std::uint32_t ModelFile::fileTypeId() const {
   std::map<ggml_type, std::int64_t> values;
   for (const Tensor& tensor : tensors_) {
-    if (tensor.source->rank == 2 && tensor.rows > 1)
-      values[tensor.type] += tensor.source->elements();
+    if (isEncoded(*tensor.source)) values[tensor.type] += tensor.source->elements();
   }
   const auto most =
       std::max_element(values.begin(), values.end(),

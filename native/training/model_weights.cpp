@@ -8,22 +8,12 @@
 namespace isopro::training {
 namespace {
 
-constexpr const char* kModuleTensors[kModules] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
-                                                  "ffn_gate", "ffn_up", "ffn_down"};
-constexpr const char* kModuleNames[kModules] = {"q", "k", "v", "o", "gate", "up", "down"};
+constexpr const char* kModuleTensors[kModules] = {"attn_q",   "attn_k", "attn_v",   "attn_output",
+                                                  "ffn_gate", "ffn_up", "ffn_down", "attn_qkv"};
+constexpr const char* kModuleNames[kModules] = {"q", "k", "v", "o", "gate", "up", "down", "qkv"};
 
 [[noreturn]] void unsupported(const std::string& what) {
   throw Error(ErrorCode::modelUnsupported, "the trainer cannot read " + what);
-}
-
-// What inference runs and the trainer has no backward for.
-void refuseUntrainable(const Hyperparameters& h) {
-  if (h.ropeScaling == RopeScaling::yarn)
-    throw Error(ErrorCode::modelUnsupported,
-                "a model with rope scaling of type yarn cannot be trained");
-  if (h.ropeMagnitude != 1)
-    throw Error(ErrorCode::modelUnsupported,
-                "a model with a rope attention factor cannot be trained");
 }
 
 Matrix matrix(const GgufFile& file, const std::string& name, std::int64_t rows,
@@ -54,27 +44,76 @@ std::vector<float> vector(const GgufFile& file, const std::string& name, std::in
   return values;
 }
 
+// [columns, rows] values, one row after the other.
+std::vector<float> table(const GgufFile& file, const std::string& name, std::int64_t columns,
+                         std::int64_t rows) {
+  const Matrix whole = matrix(file, name, rows, columns);
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    kernels::readRow(kernels::kernels(), whole, row, 0, columns,
+                     values.data() + static_cast<std::size_t>(row * columns));
+  }
+  return values;
+}
+
+// The matrices [rows, columns] that a tensor holds one after the other.
+std::vector<Matrix> matrices(const GgufFile& file, const std::string& name, std::int64_t count,
+                             std::int64_t rows, std::int64_t columns) {
+  const Matrix whole = matrix(file, name, count * rows, columns);
+  std::vector<Matrix> each;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Matrix one = whole;
+    one.data = static_cast<const std::uint8_t*>(whole.data) +
+               static_cast<std::size_t>(i * rows) * whole.rowBytes;
+    one.rows = rows;
+    each.push_back(one);
+  }
+  return each;
+}
+
+Experts readExperts(const GgufFile& file, const Hyperparameters& h, const std::string& prefix) {
+  const std::int64_t d = h.width, f = h.feedForward, count = h.experts;
+  Experts experts;
+  experts.router = matrix(file, prefix + "ffn_gate_inp.weight", count, d);
+  experts.gate = matrices(file, prefix + "ffn_gate_exps.weight", count, f, d);
+  experts.up = matrices(file, prefix + "ffn_up_exps.weight", count, f, d);
+  experts.down = matrices(file, prefix + "ffn_down_exps.weight", count, d, f);
+  if (h.architecture.family != Family::GptOss) return experts;
+  experts.routerBias = vector(file, prefix + "ffn_gate_inp.bias", count);
+  experts.gateBias = table(file, prefix + "ffn_gate_exps.bias", f, count);
+  experts.upBias = table(file, prefix + "ffn_up_exps.bias", f, count);
+  experts.downBias = table(file, prefix + "ffn_down_exps.bias", d, count);
+  return experts;
+}
+
 Layer readLayer(const GgufFile& file, const Hyperparameters& h, std::int64_t index) {
   const std::string prefix = "blk." + std::to_string(index) + ".";
-  const std::int64_t queries = h.queryWidth(), keys = h.keyWidth();
-  const std::int64_t outputs[kModules] = {queries,       keys,          keys,   h.width,
-                                          h.feedForward, h.feedForward, h.width};
-  const std::int64_t inputs[kModules] = {h.width, h.width, h.width,      queries,
-                                         h.width, h.width, h.feedForward};
+  const bool fused = h.architecture.fused;
+  const std::int64_t queries = h.queryWidth(), keys = h.keyWidth(), f = h.feedForward;
+  const std::int64_t outputs[kModules] = {
+      queries, keys, keys, h.width, f, fused ? 2 * f : f, h.width, queries + 2 * keys};
+  const std::int64_t inputs[kModules] = {h.width, h.width, h.width, queries,
+                                         h.width, h.width, f,       h.width};
   Layer layer;
   for (int m = 0; m < kModules; ++m) {
+    if (!hasModule(h.architecture, m)) continue;
     const std::string name = prefix + kModuleTensors[m];
     layer.linear[m].weight = matrix(file, name + ".weight", outputs[m], inputs[m]);
     layer.linear[m].bias = vector(file, name + ".bias", outputs[m], true);
   }
+  if (h.architecture.experts) layer.experts = readExperts(file, h, prefix);
+  if (h.architecture.family == Family::GptOss)
+    layer.sinks = vector(file, prefix + "attn_sinks.weight", h.heads);
   const auto norm = [&](const char* name, std::int64_t width) {
     return Norm{vector(file, prefix + name, width), nullptr};
   };
-  layer.attentionNorm = norm("attn_norm.weight", h.width);
-  layer.feedForwardNorm = norm("ffn_norm.weight", h.width);
-  if (h.architecture.headNorms) {
-    layer.queryNorm = norm("attn_q_norm.weight", h.headWidth);
-    layer.keyNorm = norm("attn_k_norm.weight", h.headWidth);
+  if (h.architecture.preNorms) {
+    layer.attentionNorm = norm("attn_norm.weight", h.width);
+    layer.feedForwardNorm = norm(feedForwardNormTensor(h.architecture), h.width);
+  }
+  if (h.architecture.headNorms != HeadNorms::none) {
+    layer.queryNorm = norm("attn_q_norm.weight", h.headNormWidth(h.heads));
+    layer.keyNorm = norm("attn_k_norm.weight", h.headNormWidth(h.keyHeads));
   }
   if (h.architecture.postNorms) {
     layer.attentionPostNorm = norm("post_attention_norm.weight", h.width);
@@ -85,6 +124,12 @@ Layer readLayer(const GgufFile& file, const Hyperparameters& h, std::int64_t ind
 
 }  // namespace
 
+bool hasModule(const Architecture& architecture, int module) {
+  if (architecture.experts && (module == kGate || module == kUp || module == kDown)) return false;
+  const bool split = module == kQuery || module == kKey || module == kValue || module == kGate;
+  return module == kFused ? architecture.fused : !(split && architecture.fused);
+}
+
 const char* moduleTensor(int module) { return kModuleTensors[module]; }
 
 int moduleNamed(const std::string& name) {
@@ -92,6 +137,14 @@ int moduleNamed(const std::string& name) {
     if (name == kModuleNames[m]) return m;
   }
   return -1;
+}
+
+std::string absentModule(const Architecture& architecture, int module) {
+  const std::string has = std::string("a ") + architecture.name + " model ";
+  if (!architecture.fused || module == kFused)
+    return has + "has no matrix " + kModuleTensors[module] + " that can be trained";
+  if (module == kGate) return has + "has gate and up in one matrix: train both or neither";
+  return has + "has q, k and v in one matrix: train all three or none of them";
 }
 
 std::string moduleName(std::int64_t layer, int module) {
@@ -102,14 +155,13 @@ std::unique_ptr<ModelWeights> loadWeights(const std::string& path) {
   auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
   auto model = std::make_unique<ModelWeights>();
   Hyperparameters& h = model->hyper = readHyperparameters(*file);
-  refuseUntrainable(h);
   model->embedding = matrix(*file, "token_embd.weight", h.vocabulary, h.width);
   model->tied = file->findTensor("output.weight") == nullptr;
   model->head.weight =
       model->tied ? model->embedding : matrix(*file, "output.weight", h.vocabulary, h.width);
   model->head.bias = vector(*file, "output.bias", h.vocabulary, true);
   model->outputNorm = {vector(*file, "output_norm.weight", h.width), nullptr};
-  model->ropeFactors = vector(*file, "rope_freqs.weight", h.headWidth / 2, true);
+  model->ropeFactors = vector(*file, ropeFactorsTensor(h.architecture), h.rotatedWidth / 2, true);
   for (std::int64_t i = 0; i < h.layers; ++i) model->layers.push_back(readLayer(*file, h, i));
   model->frozenBytes = file->size();
   model->file = file;

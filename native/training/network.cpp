@@ -1,7 +1,6 @@
 #include "training/network.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 
@@ -15,11 +14,12 @@ void throwIfAborted(const std::atomic<bool>& abort) {
     throw Error(ErrorCode::aborted, "training was cancelled");
 }
 
+bool trainsAll(const Layer& layer) { return layer.linear[kOutput].trainedWeight != nullptr; }
+
 bool trains(const Layer& layer) {
-  return layer.attentionNorm.trained != nullptr ||
-         std::any_of(std::begin(layer.linear), std::end(layer.linear), [](const Linear& linear) {
-           return linear.lora != nullptr || linear.trainedWeight != nullptr;
-         });
+  return std::any_of(std::begin(layer.linear), std::end(layer.linear), [](const Linear& linear) {
+    return linear.lora != nullptr || linear.trainedWeight != nullptr;
+  });
 }
 
 }  // namespace
@@ -40,12 +40,12 @@ std::int64_t Network::lowestTrained() const {
   return model_.hyper.layers;
 }
 
-const Rotation& Network::rotation(std::int64_t positions) {
+const Rotations& Network::rotations(std::int64_t positions) {
   if (positions > rotationPositions_) {
-    rotation_ = makeRotation(model_.hyper, model_.ropeFactors, positions);
+    rotations_ = makeRotations(model_.hyper, model_.ropeFactors, positions);
     rotationPositions_ = positions;
   }
-  return rotation_;
+  return rotations_;
 }
 
 std::size_t Network::activationBytes(std::int64_t rows, std::int64_t kept) const {
@@ -96,8 +96,7 @@ Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool a
                   "the boundary was captured above the lowest trained layer");
     groups[at].push_back(s);
   }
-  const float embeddingScale =
-      model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
+  const float embeddingScale = model_.hyper.embeddingScale;
   for (const auto& [start, members] : groups) {
     std::vector<const TrainSequence*> sequences;
     for (const std::size_t s : members) sequences.push_back(batch.sequences[s]);
@@ -116,7 +115,7 @@ Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool a
       }
     }
     Pass pass{engine_, part.rows(), adapter};
-    BlockContext context{pass, model_.hyper, rotation(part.longest()), part.segments, scratch_};
+    BlockContext context{pass, model_.hyper, rotations(part.longest()), part.segments, scratch_};
     forwardLayers(context, start, layer, rows, abort);
     for (std::size_t m = 0; m < members.size(); ++m) {
       for (std::size_t token = 0; token < part.rowOf[m].size(); ++token) {
@@ -133,7 +132,7 @@ std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Obj
   const std::int64_t lowest = lowestTrained();
   Buffer x = hiddenBefore(batch, lowest, adapter, abort);
   Pass pass{engine_, batch.rows(), adapter};
-  BlockContext context{pass, model_.hyper, rotation(batch.longest()), batch.segments, scratch_};
+  BlockContext context{pass, model_.hyper, rotations(batch.longest()), batch.segments, scratch_};
   forwardLayers(context, lowest, model_.hyper.layers, x, abort);
   std::vector<SequenceResult> results;
   headLoss(context, model_, batch, objective, 1, x.data(), results, nullptr);
@@ -149,7 +148,7 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch,
   std::optional<Timed> timed(std::in_place, times_.forward);
   Buffer x = hiddenBefore(batch, lowest, true, abort);
   Pass pass{engine_, batch.rows(), true, true, dropoutSeed, batch.copies.data()};
-  BlockContext context{pass, model_.hyper, rotation(batch.longest()), batch.segments, scratch_};
+  BlockContext context{pass, model_.hyper, rotations(batch.longest()), batch.segments, scratch_};
 
   activations_.resize(static_cast<std::size_t>(1 + layers - firstKept));
   inputs_.resize(static_cast<std::size_t>(firstKept - lowest));
@@ -181,7 +180,7 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch,
       blockForward(context, layerAt(i), i, act, x.data());
     }
     blockBackward(context, layerAt(i), i, act, gradient.data(),
-                  i > lowest || layerAt(i).attentionNorm.trained != nullptr);
+                  i > lowest || trainsAll(layerAt(i)));
   }
   embeddingBackward(batch, gradient);
   return results;
@@ -193,8 +192,7 @@ void Network::embeddingBackward(const MicroBatch& batch, const Buffer& gradient)
       model_.tied ? model_.head.trainedWeight.get() : model_.trainedEmbedding.get();
   if (trained == nullptr) return;
   const std::int64_t d = model_.hyper.width;
-  const float scale =
-      model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;
+  const float scale = model_.hyper.embeddingScale;
   const float* from = gradient.data();
   for (const auto& [sequence, token] : batch.places) {
     float* to = trained->gradient.data() +

@@ -56,12 +56,12 @@ class Network {
   void forwardLayers(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x,
                      const std::atomic<bool>& abort);
   void embeddingBackward(const MicroBatch& batch, const Buffer& gradient);
-  const Rotation& rotation(std::int64_t positions);
+  const Rotations& rotations(std::int64_t positions);
 
   ModelWeights& model_;
   Engine& engine_;
   std::size_t activationBytes_;
-  Rotation rotation_;
+  Rotations rotations_;
   std::int64_t rotationPositions_ = 0;
   BlockScratch scratch_;
   PassTimes times_;

@@ -138,7 +138,8 @@ void Trainer::loadState(const std::vector<std::uint8_t>& bytes) {
     target.scale = r.get<float>();
     target.dropout = r.get<float>();
     if (target.layer < 0 || target.layer >= model_->hyper.layers || target.module < 0 ||
-        target.module >= kModules) {
+        target.module >= kModules ||
+        !model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module]) {
       throw Error(ErrorCode::adapterMismatch,
                   "the trainer's state adapts a layer that this model does not have");
     }

@@ -64,6 +64,7 @@ std::unique_ptr<Lora> Trainer::loraFor(const Target& target) {
   const Linear& linear =
       model_->layers[static_cast<std::size_t>(target.layer)].linear[target.module];
   const std::string module = moduleName(target.layer, target.module);
+  if (!linear) invalid(absentModule(model_->hyper.architecture, target.module));
   if (target.rank < 1 || target.rank > std::min(linear.inputs(), linear.outputs()))
     invalid("rank of " + module + " is not between 1 and its width");
   if (!(target.dropout >= 0 && target.dropout < 1)) invalid("dropout is not in [0, 1)");
@@ -93,6 +94,9 @@ void Trainer::attach(const Target& target) {
 }
 
 void Trainer::trainAllWeights() {
+  if (model_->hyper.architecture.experts)
+    throw Error(ErrorCode::modelUnsupported,
+                "of a mixture of experts only an adapter on attention can be trained");
   const auto take = [](Linear& linear, const std::string& name) {
     if (linear.weight.type != GGML_TYPE_F32)
       throw Error(ErrorCode::modelUnsupported, "all weights can be trained in F32 only; " + name +
@@ -134,9 +138,11 @@ void Trainer::trainAllWeights() {
   for (std::size_t i = 0; i < model_->layers.size(); ++i) {
     Layer& layer = model_->layers[i];
     const std::string prefix = "blk." + std::to_string(i) + ".";
-    for (int m = 0; m < kModules; ++m) take(layer.linear[m], prefix + moduleTensor(m));
+    for (int m = 0; m < kModules; ++m) {
+      if (layer.linear[m]) take(layer.linear[m], prefix + moduleTensor(m));
+    }
     takeNorm(layer.attentionNorm, prefix + "attn_norm.weight");
-    takeNorm(layer.feedForwardNorm, prefix + "ffn_norm.weight");
+    takeNorm(layer.feedForwardNorm, prefix + feedForwardNormTensor(model_->hyper.architecture));
     takeNorm(layer.queryNorm, prefix + "attn_q_norm.weight");
     takeNorm(layer.keyNorm, prefix + "attn_k_norm.weight");
     takeNorm(layer.attentionPostNorm, prefix + "post_attention_norm.weight");

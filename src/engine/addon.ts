@@ -485,6 +485,10 @@ export interface ModelShape {
   heads: number;
   /** Number of heads of k and v. */
   keyHeads: number;
+  /** q, k and v are one matrix, and gate and up another. */
+  fused: boolean;
+  /** Feed-forward layers are mixtures of experts. */
+  experts: boolean;
 }
 
 /** One adapted matrix: y = W x + scale B A x. */

@@ -21,15 +21,23 @@ const PROJECTIONS: Readonly<Record<string, string>> = {
   ffn_gate: 'mlp.gate_proj',
   ffn_up: 'mlp.up_proj',
   ffn_down: 'mlp.down_proj',
+  attn_qkv: 'self_attn.qkv_proj',
+};
+/** Of a model that has gate and up in one matrix. */
+const FUSED_PROJECTIONS: Readonly<Record<string, string>> = {
+  ...PROJECTIONS,
+  ffn_up: 'mlp.gate_up_proj',
 };
 const TENSORS = dictionary(
-  Object.entries(PROJECTIONS).map(([tensor, projection]) => [projection, tensor]),
+  [...Object.entries(PROJECTIONS), ...Object.entries(FUSED_PROJECTIONS)].map(
+    ([tensor, projection]) => [projection, tensor],
+  ),
 );
 
 /** blk.3.attn_k to layers.3.self_attn.k_proj. */
-function peftName(name: string): string {
+function peftName(name: string, fused: boolean): string {
   const [, layer, tensor] = /^blk\.(\d+)\.(\w+)$/.exec(name)!;
-  return `layers.${layer}.${PROJECTIONS[tensor!]!}`;
+  return `layers.${layer}.${(fused ? FUSED_PROJECTIONS : PROJECTIONS)[tensor!]!}`;
 }
 
 /**
@@ -47,9 +55,12 @@ function ggufName(tensor: string): { name: string; factor: 'A' | 'B' } | undefin
     : { name: `blk.${Number(layer)}.${stored}`, factor: factor as 'A' | 'B' };
 }
 
+/** Architectures whose q and k llama.cpp's converter permutes. */
+const INTERLEAVED: readonly string[] = ['llama', 'smollm3', 'granite', 'mistral3'];
+
 /**
- * Row of the GGUF matrix that holds each row of Hugging Face's. They differ in q and k of the llama
- * architecture alone, where GGUF interleaves the halves of a head that rotate together: row (half,
+ * Row of the GGUF matrix that holds each row of Hugging Face's. They differ in q and k of these
+ * architectures alone, where GGUF interleaves the halves of a head that rotate together: row (half,
  * pair) of a head becomes (pair, half).
  */
 function ggufRow(
@@ -58,7 +69,7 @@ function ggufRow(
   { architecture, heads, keyHeads }: ModelShape,
 ): (row: number) => number {
   const count = name.endsWith('.attn_q') ? heads : name.endsWith('.attn_k') ? keyHeads : 0;
-  if (architecture !== 'llama' || count === 0) return (row) => row;
+  if (!INTERLEAVED.includes(architecture) || count === 0) return (row) => row;
   const width = rows / count;
   const pairs = width / 2;
   return (row) => {
@@ -73,6 +84,7 @@ function ggufRow(
  */
 function pattern(
   modules: readonly AdapterModule[],
+  fused: boolean,
   value: (module: AdapterModule) => number,
 ): { common: number; others: Record<string, number> } {
   const counts = new Map<number, number>();
@@ -83,7 +95,7 @@ function pattern(
     others: Object.fromEntries(
       modules
         .filter((module) => value(module) !== common)
-        .map((module) => [peftName(module.name), value(module)]),
+        .map((module) => [peftName(module.name, fused), value(module)]),
     ),
   };
 }
@@ -94,17 +106,17 @@ function pattern(
  */
 export function peftConfig(
   modules: readonly AdapterModule[],
-  { layers }: ModelShape,
+  { layers, fused }: ModelShape,
   baseModel: string | null,
 ): Record<string, unknown> {
-  const rank = pattern(modules, (module) => module.rank);
-  const alpha = pattern(modules, (module) => module.scale * module.rank);
+  const rank = pattern(modules, fused, (module) => module.rank);
+  const alpha = pattern(modules, fused, (module) => module.scale * module.rank);
   const byLayer = new Map<number, string>();
   for (const { name } of modules) {
-    const [, layer, tensor] = name.split('.') as [string, string, string];
+    const [, layer] = name.split('.');
     byLayer.set(
       Number(layer),
-      [...(byLayer.get(Number(layer))?.split(' ') ?? []), PROJECTIONS[tensor]!.split('.')[1]!]
+      [...(byLayer.get(Number(layer))?.split(' ') ?? []), peftName(name, fused).split('.').at(-1)!]
         .sort()
         .join(' '),
     );
@@ -120,7 +132,7 @@ export function peftConfig(
     alpha_pattern: alpha.others,
     target_modules: regular
       ? [...byLayer.values()][0]!.split(' ')
-      : modules.map(({ name }) => peftName(name)),
+      : modules.map(({ name }) => peftName(name, fused)),
     layers_to_transform:
       regular && byLayer.size < layers ? [...byLayer.keys()].sort((a, b) => a - b) : null,
     lora_dropout: 0,
@@ -136,7 +148,7 @@ export function peftConfig(
 /** The factors under their names in PEFT, B as [out, r]. */
 export function peftTensors(modules: readonly AdapterModule[], shape: ModelShape): Float32Tensor[] {
   return modules.flatMap(({ name, rank, inputs, outputs, a, b }) => {
-    const prefix = `base_model.model.model.${peftName(name)}`;
+    const prefix = `base_model.model.model.${peftName(name, shape.fused)}`;
     const rowOf = ggufRow(name, outputs, shape);
     const values = new Float32Array(b.length);
     for (let row = 0; row < outputs; row++) {
@@ -173,7 +185,9 @@ export async function readPeft(
   const corrupt = (what: string): IsoproError =>
     new IsoproError('ADAPTER_CORRUPT', `${file}: ${what}`);
   const factors = new Map<string, { A?: Float32Tensor; B?: Float32Tensor }>();
-  for (const tensor of await readSafetensors(file)) {
+  const tensors = await readSafetensors(file);
+  const fused = shape?.fused ?? tensors.some(({ name }) => name.includes('.gate_up_proj.'));
+  for (const tensor of tensors) {
     const place = ggufName(tensor.name);
     if (place === undefined)
       throw new IsoproError(
@@ -186,7 +200,7 @@ export async function readPeft(
     factors.set(place.name, { ...pair, [place.factor]: tensor });
   }
   const modules = [...factors].map(([name, { A, B }]): AdapterModule => {
-    const shown = peftName(name);
+    const shown = peftName(name, fused);
     if (A === undefined || B === undefined) throw corrupt(`it has only one factor of ${shown}`);
     const [rank, inputs] = A.shape;
     const outputs = B.shape[0]!;

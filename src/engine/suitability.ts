@@ -39,7 +39,7 @@ const RANK = 16;
 const BYTES_PER_PARAMETER = 16;
 /** Of what a template uses and is not supported. */
 const MOST_NAMED = 10;
-const ADAPTED = /^blk\.\d+\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight$/;
+const ADAPTED = /^blk\.\d+\.(attn_(q|k|v|qkv|output)|ffn_(gate|up|down))\.weight$/;
 
 /** Why it renders no question; null where it does. */
 function problemOf(renderer: PromptRenderer): string | null {

@@ -39,13 +39,13 @@ import {
 } from './model-export.js';
 import {
   objective as objectiveSchema,
+  loraModule,
   planTargets,
   stepRequest,
-  target,
   trainerOptions,
   trainSequences,
   type Boundary,
-  type LoraTarget,
+  type LoraModule,
   type Objective,
   type StepRequest,
   type TrainerOptions,
@@ -60,6 +60,7 @@ export type {
 } from './addon.js';
 export type {
   Boundary,
+  LoraModule,
   LoraSettings,
   LoraTarget,
   Objective,
@@ -92,7 +93,7 @@ export async function createTrainer(
   const { addon } = loadAddon();
   const native = typed(() => new addon.NativeTrainer());
   const shape = await settled(native.open(modelPath));
-  const targets = valid.allWeights ? [] : planTargets(valid.lora, shape.layers);
+  const targets = valid.allWeights ? [] : planTargets(valid.lora, shape);
   await settled(native.create({ ...valid, targets }));
   const hash = 'hash' in model ? () => model.hash() : () => hashFile(modelPath);
   return new Trainer(addon, native, modelPath, shape, hash, await settled(native.information()));
@@ -253,7 +254,7 @@ export class Trainer {
   /** Adapts one more module with B = 0. @throws IsoproError INVALID_ARGUMENT */
   addTarget(
     layer: number,
-    module: LoraTarget,
+    module: LoraModule,
     options: { rank: number; scale: number; dropout?: number },
   ): Promise<void> {
     const { rank, scale, dropout } = checked(
@@ -268,7 +269,7 @@ export class Trainer {
     return this.#edit({
       kind: 'addTarget',
       layer: checked(z.int().min(0), layer, 'layer'),
-      module: checked(target, module, 'module'),
+      module: checked(loraModule, module, 'module'),
       rank,
       scale,
       dropout,

@@ -11,14 +11,21 @@ import { copied } from './typed-array.js';
 /** The linear maps of a block that LoRA can adapt. */
 export const LORA_TARGETS = ['q', 'k', 'v', 'o', 'gate', 'up', 'down'] as const;
 export type LoraTarget = (typeof LORA_TARGETS)[number];
+/** The same, and q, k and v where they are one matrix. */
+const LORA_MODULES = [...LORA_TARGETS, 'qkv'] as const;
+export type LoraModule = (typeof LORA_MODULES)[number];
 
 const positive = single.positive();
 const fraction = single.min(0).lt(1);
 const rank = z.int().min(1).max(4096);
 export const target = z.enum(LORA_TARGETS);
+export const loraModule = z.enum(LORA_MODULES);
 
 const lora = z.strictObject({
-  /** Adapted linear maps of a block. Default: all seven. */
+  /**
+   * Adapted linear maps of a block. Default: all that the model has. Where q, k and v are one
+   * matrix, or gate and up, you can name all of them or none. Experts are never adapted.
+   */
   targets: bounded(z.array(target).min(1)).default([...LORA_TARGETS]),
   /** Adapted layers: 'all', the top n, or a list of layer numbers. Default 'all'. */
   layers: z
@@ -198,14 +205,59 @@ export type StepRequest = z.input<typeof stepRequest>;
 /** One adapted module. */
 export interface PlannedTarget {
   readonly layer: number;
-  readonly module: LoraTarget;
+  readonly module: LoraModule;
   readonly rank: number;
   readonly scale: number;
   readonly dropout: number;
 }
 
-/** Returns the modules that the LoRA settings select in a model of `layers` layers. */
-export function planTargets(settings: z.output<typeof lora>, layers: number): PlannedTarget[] {
+/** Properties of a model that decide which matrices the targets name. */
+interface BlockShape {
+  readonly architecture: string;
+  readonly layers: number;
+  readonly fused: boolean;
+  readonly experts: boolean;
+}
+
+/** The matrices that stand for several targets, in a model that has such. */
+const FUSED: readonly (readonly [LoraModule, readonly LoraTarget[]])[] = [
+  ['qkv', ['q', 'k', 'v']],
+  ['up', ['gate', 'up']],
+];
+
+/** The matrices of a block that the targets name, and the rank of each. */
+function modulesOf(
+  { targets, rank }: z.output<typeof lora>,
+  { architecture, fused, experts }: BlockShape,
+): (readonly [LoraModule, number])[] {
+  const refuse = (what: string): never => {
+    throw new IsoproError('INVALID_ARGUMENT', `lora.targets: a ${architecture} model ${what}`);
+  };
+  const rankOf = (name: LoraTarget): number =>
+    typeof rank === 'number' ? rank : (rank[name] ?? 8);
+  const named = new Set(targets);
+  if (experts && named.size < LORA_TARGETS.length) {
+    const expert = (['gate', 'up', 'down'] as const).find((name) => named.has(name));
+    if (expert !== undefined)
+      refuse(`has experts, which are not adapted: use q, k, v and o without ${expert}`);
+  }
+  if (experts) for (const name of ['gate', 'up', 'down'] as const) named.delete(name);
+  const modules: (readonly [LoraModule, number])[] = [];
+  for (const name of named) {
+    const [module, parts] = (fused && FUSED.find(([, of]) => of.includes(name))) || [name, [name]];
+    const missing = parts.filter((part) => !named.has(part));
+    if (missing.length > 0)
+      refuse(`has ${parts.join(', ')} in one matrix: name ${missing.join(' and ')} too, or none`);
+    if (parts.some((part) => rankOf(part) !== rankOf(name)))
+      refuse(`has ${parts.join(', ')} in one matrix: give them one rank`);
+    if (!modules.some(([known]) => known === module)) modules.push([module, rankOf(name)]);
+  }
+  return modules;
+}
+
+/** Returns the modules that the LoRA settings select in a model of that shape. */
+export function planTargets(settings: z.output<typeof lora>, shape: BlockShape): PlannedTarget[] {
+  const { layers } = shape;
   const numbers =
     settings.layers === 'all'
       ? Array.from({ length: layers }, (_, layer) => layer)
@@ -221,15 +273,12 @@ export function planTargets(settings: z.output<typeof lora>, layers: number): Pl
   return numbers
     .sort((a, b) => a - b)
     .flatMap((layer) =>
-      [...new Set(settings.targets)].map((module) => {
-        const r = typeof settings.rank === 'number' ? settings.rank : (settings.rank[module] ?? 8);
-        return {
-          layer,
-          module,
-          rank: r,
-          scale: settings.alpha / (settings.rankStabilised ? Math.sqrt(r) : r),
-          dropout: settings.dropout,
-        };
-      }),
+      modulesOf(settings, shape).map(([module, r]) => ({
+        layer,
+        module,
+        rank: r,
+        scale: settings.alpha / (settings.rankStabilised ? Math.sqrt(r) : r),
+        dropout: settings.dropout,
+      })),
     );
 }

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { getLlama, LlamaLogLevel, type Llama, type Token } from 'node-llama-cpp';
 import { loadModel, ModelHost, type Model } from '../../src/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { ARCHITECTURES, writeSyntheticModel } from '../models/synthetic.js';
 import { describeStories, folder, STORIES, syntheticModel } from './fixtures.js';
 
 const TEXTS = [
@@ -66,7 +66,7 @@ describeStories('stories260K', () => {
   test('a row is the mean of the hidden states of node-llama-cpp', () => expectMean(STORIES));
 });
 
-test.each(['llama', 'qwen2', 'qwen3', 'gemma2'] as const)(
+test.each(ARCHITECTURES)(
   '%s: a row is the mean of the hidden states of node-llama-cpp',
   (architecture) => expectMean(syntheticModel({ architecture, type: 'F32', seed: 7n })),
 );

@@ -11,7 +11,7 @@ import { describe, expect, test } from '@jest/globals';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { meanSize, residentSizes } from '../models/resident-sizes.js';
-import { writeSyntheticModel } from '../models/synthetic.js';
+import { ARCHITECTURES, writeSyntheticModel } from '../models/synthetic.js';
 import { collect, collectSorted, folder, full, syntheticModel } from './fixtures.js';
 
 const file = syntheticModel({ architecture: 'llama', type: 'Q8_0', seed: 21n });
@@ -249,7 +249,7 @@ describe('hidden states', () => {
     return half & 0x8000 ? -magnitude : magnitude;
   };
 
-  test.each(['llama', 'qwen2', 'qwen3', 'gemma2'] as const)(
+  test.each(ARCHITECTURES)(
     '%s: rows and norms agree, and generate captures the same rows',
     async (architecture) => {
       await using model = await loadModel(syntheticModel({ architecture, type: 'F32', seed: 8n }), {

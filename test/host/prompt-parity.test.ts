@@ -26,7 +26,7 @@ const TEMPLATES: readonly (readonly [string, string | null])[] = [
   ['turns', TURNS],
 ];
 
-const models = ARCHITECTURES.flatMap((architecture) =>
+const models = ARCHITECTURES.slice(0, 4).flatMap((architecture) =>
   TEMPLATES.map(([title, template], i) => {
     const vocabulary: VocabularyKind = architecture === 'gemma2' || i === 2 ? 'spm' : 'bpe';
     return {

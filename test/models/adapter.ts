@@ -14,7 +14,7 @@ export interface SyntheticAdapterOptions {
   readonly seed?: bigint;
   readonly rank?: number;
   readonly alpha?: number;
-  /** Names within a block; default all seven matrices. */
+  /** Names within a block; default all matrices. */
   readonly targets?: readonly string[];
   /** Root mean square of B's elements: 0 for an adapter that changes nothing. */
   readonly magnitude?: number;
@@ -28,6 +28,7 @@ export const ADAPTER_TARGETS = [
   'attn_q',
   'attn_k',
   'attn_v',
+  'attn_qkv',
   'attn_output',
   'ffn_gate',
   'ffn_up',

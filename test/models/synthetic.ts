@@ -7,6 +7,7 @@ import {
   hyperParameters,
   isMatrix,
   planTensors,
+  TRAITS,
   type Architecture,
   type ModelShape,
   type TensorPlan,
@@ -76,6 +77,14 @@ const PRE_TOKENIZER: Readonly<Record<Architecture, string>> = {
   qwen2: 'qwen2',
   qwen3: 'qwen2',
   gemma2: 'gpt-2',
+  smollm3: 'gpt-2',
+  granite: 'gpt-2',
+  mistral3: 'gpt-2',
+  olmo2: 'gpt-2',
+  gemma3: 'gpt-2',
+  phi3: 'gpt-2',
+  qwen3moe: 'qwen2',
+  'gpt-oss': 'gpt-2',
 };
 
 /**
@@ -107,6 +116,7 @@ export const matrixDeviation = ({ role, dimensions }: TensorPlan): number =>
 export function vectorElement(role: TensorRole, normal: number, position: number): number {
   if (role === 'ropeFactors') return 1 + 7 * position;
   if (role === 'bias') return 0.3 * normal;
+  if (role === 'router' || role === 'sink') return normal;
   const magnitude = (1 + 0.1 * normal) * (role === 'postNorm' ? 3 : 1);
   // Signs in the last norm, so that a tied head does not answer each token with itself.
   return role === 'outputNorm' && normal < 0 ? -magnitude : magnitude;
@@ -124,7 +134,7 @@ function drawWeights(plan: TensorPlan, seed: bigint, controlIds: readonly number
     }),
   );
   const columns = plan.dimensions[0]!;
-  const rows = plan.dimensions[1] ?? 1;
+  const rows = plan.dimensions.slice(1).reduce((product, dimension) => product * dimension, 1);
   const weights = new Float32Array(rows * columns);
   const deviation = matrixDeviation(plan);
   for (let row = 0; row < rows; row++) {
@@ -157,6 +167,7 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
     vocabulary: kind = 'bpe',
     chatTemplate = true,
   } = options;
+  const traits = TRAITS[architecture];
   const large = BLOCK_FORMATS[type].elements === 256;
   const heads = options.heads ?? 4;
   const embedding = options.embedding ?? (large ? 256 : 64);
@@ -164,7 +175,7 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
     kind === 'bpe'
       ? byteLevelVocabulary(
           PRE_TOKENIZER[architecture],
-          architecture === 'llama' || architecture === 'gemma2',
+          ['llama', 'gemma2', 'gemma3'].includes(architecture),
           options.vocabularySize,
         )
       : scoredVocabulary(options.vocabularySize);
@@ -172,13 +183,14 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
     architecture,
     vocabularySize: vocabulary.tokens.length,
     contextLength: options.contextLength ?? 512,
-    layers: options.layers ?? 2,
+    // with one of each kind
+    layers: options.layers ?? traits.windowPeriod ?? traits.plainPeriod ?? 2,
     embedding,
     feedForward: options.feedForward ?? (large ? 256 : 128),
     heads,
     keyValueHeads: options.keyValueHeads ?? 2,
     headDimension: options.headDimension ?? embedding / heads,
-    tiedHead: architecture === 'gemma2' || (options.tiedHead ?? false),
+    tiedHead: traits.tied ?? options.tiedHead ?? false,
     ropeFactors: options.ropeFactors ?? false,
     ropeBase: options.ropeBase ?? 10_000,
     normEpsilon: options.normEpsilon ?? 1e-6,
@@ -209,11 +221,13 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
       bytes: data.length,
     })),
   );
+  // llama.cpp wants certain tokens of a model that is called phi-3 or phi3.
+  const label = architecture === 'phi3' ? 'phi' : architecture;
   return {
     shape,
     vocabulary,
     metadata: [
-      ...hyperParameters(shape, `synthetic ${architecture} ${type} seed ${seed}`, FILE_TYPE[type]),
+      ...hyperParameters(shape, `synthetic ${label} ${type} seed ${seed}`, FILE_TYPE[type]),
       ...vocabulary.metadata,
       ...(chatTemplate ? [{ key: 'tokenizer.chat_template', value: text(CHATML_TEMPLATE) }] : []),
     ],

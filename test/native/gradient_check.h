@@ -36,13 +36,34 @@ inline std::vector<TrainSequence> randomBatch(const Shape& shape, std::uint64_t 
 inline TrainerOptions allTargets(const Shape& shape, std::int64_t lowest = 0) {
   TrainerOptions options;
   for (std::int64_t layer = lowest; layer < shape.layers; ++layer) {
-    for (int m = 0; m < kModules; ++m)
+    for (int m = 0; m < kFused; ++m)
       options.targets.push_back({layer, m, 2 + m % 3, 0.5f + 0.25f * static_cast<float>(m), 0});
   }
   options.optimiser.learningRate = 1e-2f;
   options.seed = 5;
   options.threads = 2;
   return options;
+}
+
+// Those that the model has.
+inline TrainerOptions allTargets(const ModelWeights& model, const Shape& shape,
+                                 std::int64_t lowest = 0) {
+  TrainerOptions options = allTargets(shape, lowest);
+  options.targets.clear();
+  for (std::int64_t layer = lowest; layer < shape.layers; ++layer) {
+    for (int m = 0; m < kModules; ++m) {
+      if (hasModule(model.hyper.architecture, m))
+        options.targets.push_back({layer, m, 2 + m % 3, 0.5f + 0.25f * static_cast<float>(m), 0});
+    }
+  }
+  return options;
+}
+
+inline std::unique_ptr<Trainer> adapterTrainer(const std::string& architecture, const Shape& shape,
+                                               std::int64_t lowest = 0) {
+  auto model = randomModel(architecture, shape, 1);
+  const TrainerOptions options = allTargets(*model, shape, lowest);
+  return std::make_unique<Trainer>(std::move(model), options);
 }
 
 // B away from zero, so that A has a gradient.
@@ -100,7 +121,10 @@ inline void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& b
   }
 }
 
-inline void forArchitectures(const std::function<void(const std::string&, const Shape&)>& body) {
+using ArchitectureBody = std::function<void(const std::string&, const Shape&)>;
+
+// Those in which nothing depends on a row's place in its text but rotation and windows.
+inline void forArchitectures(const ArchitectureBody& body) {
   Shape shape;
   body("llama", shape);
   shape.ropeFactors = true, shape.tied = true;
@@ -112,6 +136,23 @@ inline void forArchitectures(const std::function<void(const std::string&, const 
   body("qwen3", shape);
   shape.tied = true;
   body("gemma2", shape);
+}
+
+inline void forEveryArchitecture(const ArchitectureBody& body, bool experts = true) {
+  forArchitectures(body);
+  Shape shape;
+  for (const char* architecture : {"qwen3moe", "gpt-oss"}) {
+    shape.biases = std::string(architecture) == "gpt-oss";
+    shape.feedForward = 32;
+    if (experts) body(architecture, shape);
+  }
+  shape = {};
+  shape.ropeFactors = true, shape.rotatedWidth = 10;
+  body("phi3", shape);
+  shape = {};
+  for (const char* architecture : {"olmo2", "mistral3"}) body(architecture, shape);
+  shape.tied = true;
+  for (const char* architecture : {"gemma3", "granite", "smollm3"}) body(architecture, shape);
 }
 
 }  // namespace isopro::testing

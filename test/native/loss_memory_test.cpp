@@ -51,9 +51,9 @@ TEST(the_loss_needs_at_most_40_mb_for_512_labels_and_a_vocabulary_of_152_thousan
     for (int t = 0; t <= 512; ++t) s.tokens.push_back(t * 290), s.labelled.push_back(t > 0);
     const MicroBatch batch = pack({&s}, true, shape.width);
     Pass pass{trainer.engine(), 513, true, true};
-    const Rotation rotation;
+    const Rotations rotations;
     BlockScratch scratch;
-    BlockContext context{pass, trainer.model().hyper, rotation, batch.segments, scratch};
+    BlockContext context{pass, trainer.model().hyper, rotations, batch.segments, scratch};
     Buffer hidden(static_cast<std::size_t>(513 * shape.width), 0.5f), gradient(hidden.size());
     std::vector<SequenceResult> results;
     // The first time, the product's own panels grow as well; they belong to the whole step.

@@ -454,19 +454,20 @@ TEST(packing_of_random_trees_by_brute_force) {
 
 // What a pass keeps, counted in the buffers that it has filled.
 TEST(bytes_of_activations_are_those_that_a_pass_fills) {
-  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma2"}) {
+  for (const char* architecture :
+       {"llama", "qwen2", "qwen3", "gemma2", "olmo2", "phi3", "qwen3moe"}) {
     Shape shape;
     shape.width = 48, shape.headWidth = 8, shape.heads = 6, shape.feedForward = 80;
     auto model = randomModel(architecture, shape, 1);
     const Hyperparameters& h = model->hyper;
     kernels::Engine engine(1);
     constexpr std::int64_t tokens = 7;
-    const Rotation rotation = makeRotation(h, {}, tokens);
-    CHECK(rotation.cosine.size() == 7 * 4 && rotation.sine.size() == 7 * 4);
+    const Rotations rotations = makeRotations(h, {}, tokens);
+    CHECK(rotations.whole.cosine.size() == 7 * 4 && rotations.whole.sine.size() == 7 * 4);
     const Segments segments = {{{0, 3}, -1, 0}, {{3, tokens}, 0, 3}};
     BlockScratch scratch;
     Pass pass{engine, tokens};
-    BlockContext context{pass, h, rotation, segments, scratch};
+    BlockContext context{pass, h, rotations, segments, scratch};
     BlockActivations act;
     Random random(1);
     act.input = draw(random, tokens * shape.width);
@@ -475,7 +476,9 @@ TEST(bytes_of_activations_are_those_that_a_pass_fills) {
     const std::int64_t kept =
         sizeOf({&act.input, &act.inputRms, &act.middleRms, &act.q, &act.k, &act.v, &act.rawQ,
                 &act.rawK, &act.queryRms, &act.keyRms, &act.attended, &act.projected,
-                &act.projectedRms, &act.middle, &act.gate, &act.up, &act.fed, &act.fedRms});
+                &act.projectedRms, &act.middle, &act.gate, &act.up, &act.fed, &act.fedRms,
+                &act.routing.shares}) +
+        static_cast<std::int64_t>(act.routing.experts.size() * sizeof(std::int32_t));
     CHECK(static_cast<std::int64_t>(BlockActivations::bytes(h, tokens)) == kept);
     CHECK(BlockActivations::bytes(h, 0) == 0);
     if (std::string(architecture) != "gemma2") continue;
@@ -672,7 +675,7 @@ TEST(gradients_with_every_bias_and_odd_sizes) {
   for (const char* architecture : {"qwen2", "gemma2"}) {
     for (const bool all : {true, false}) {
       auto model = randomModel(architecture, shape, 1);
-      model->hyper.ropeScale = 0.25f;
+      model->hyper.rope.scale = model->hyper.windowRope.scale = 0.25f;
       Random random(6);
       for (Layer& layer : model->layers) {
         for (Linear& linear : layer.linear) linear.bias = draw(random, linear.outputs());

@@ -194,16 +194,17 @@ TEST(gradients_of_all_weights_through_shared_prefixes) {
 }
 
 TEST(shared_prefixes_give_the_gradients_and_statistics_of_separate_ones) {
-  forArchitectures([](const std::string& architecture, const Shape& shape) {
+  forEveryArchitecture([](const std::string& architecture, const Shape& shape) {
     for (const std::int64_t lowest : {0, 1}) {
       for (const bool captured : {false, true}) {
         if (captured && lowest == 0) continue;
         std::vector<std::vector<float>> shared;
         StepStatistics together;
         for (const int threads : {1, 2, 4}) {
-          auto options = allTargets(shape, lowest);
+          auto model = randomModel(architecture, shape, 1);
+          auto options = allTargets(*model, shape, lowest);
           options.threads = threads;
-          Trainer trainer(randomModel(architecture, shape, 1), options);
+          Trainer trainer(std::move(model), options);
           randomiseB(trainer, 2);
           auto batch = treeBatch(shape, 4);
           const auto rows =
@@ -269,14 +270,15 @@ TEST(long_shared_prefixes_give_the_gradients_of_separate_ones) {
 }
 
 TEST(what_is_evaluated_through_shared_prefixes_is_the_same_to_the_last_bit) {
-  forArchitectures([](const std::string& architecture, const Shape& shape) {
+  forEveryArchitecture([](const std::string& architecture, const Shape& shape) {
     const auto batch = treeBatch(shape, 5, true);
     Evaluation found[2];
     std::vector<std::vector<std::uint16_t>> boundaries[2];
     for (const bool shares : {true, false}) {
-      auto options = allTargets(shape, 1);
+      auto model = randomModel(architecture, shape, 1);
+      auto options = allTargets(*model, shape, 1);
       options.sharePrefixes = shares;
-      Trainer trainer(randomModel(architecture, shape, 1), options);
+      Trainer trainer(std::move(model), options);
       randomiseB(trainer, 2);
       found[shares] = trainer.evaluate(batch, policyObjective(), true, kNever);
       boundaries[shares] = trainer.captureBoundary(batch, kNever);

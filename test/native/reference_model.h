@@ -2,6 +2,7 @@
 // gradient tests.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -22,6 +23,7 @@ using kernels::reference::Values;
 struct Shape {
   std::int64_t layers = 2, width = 64, heads = 4, keyHeads = 2, headWidth = 16, feedForward = 96,
                vocabulary = 50, context = 64;
+  std::int64_t experts = 5, expertsUsed = 2, rotatedWidth = 0;  // 0: all of a head
   bool tied = false, biases = false, ropeFactors = false;
   std::int64_t window = 5;
   ggml_type type = GGML_TYPE_F32;
@@ -59,11 +61,48 @@ inline std::unique_ptr<ModelWeights> randomModel(const std::string& architecture
   h.layers = shape.layers, h.width = shape.width, h.heads = shape.heads,
   h.keyHeads = shape.keyHeads;
   h.headWidth = shape.headWidth;
+  h.rotatedWidth = shape.rotatedWidth == 0 ? h.headWidth : shape.rotatedWidth;
+  if (h.architecture.experts) h.experts = shape.experts, h.expertsUsed = shape.expertsUsed;
   h.feedForward = shape.feedForward, h.vocabulary = shape.vocabulary,
   h.contextLength = shape.context;
   h.normEpsilon = 1e-5f;
   h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.headWidth));
-  if (h.architecture.alternatesWindow) h.window = shape.window, h.attentionCap = 3, h.finalCap = 2;
+  if (h.architecture.windowPeriod > 0) h.window = shape.window;
+  // So that few layers have one of each kind.
+  h.architecture.windowPeriod = std::min(h.architecture.windowPeriod, h.layers);
+  switch (h.architecture.family) {
+    case Family::Gemma2:
+      h.attentionCap = 3, h.finalCap = 2;
+      h.embeddingScale = std::sqrt(static_cast<float>(h.width));
+      break;
+    case Family::Gemma3:
+      h.rope.base = 1000, h.rope.scale = 0.5f;
+      h.embeddingScale = std::sqrt(static_cast<float>(h.width));
+      break;
+    case Family::Olmo2:
+      h.rope.scale = 0.5f;
+      break;
+    case Family::SmolLm3:
+      h.plainPeriod = std::min<std::int64_t>(4, h.layers);
+      break;
+    case Family::Granite:
+      h.embeddingScale = 3, h.residualScale = 0.4f, h.attentionScale = 0.2f, h.logitScale = 0.5f;
+      break;
+    case Family::Mistral3:
+      h.temperatureScale = 0.3f, h.temperatureLength = 4;
+      h.rope.scale = 0.25f, h.rope.mixture = 1, h.rope.magnitude = 0.9f;
+      h.rope.fastTurns = 4, h.rope.originalContext = 32;
+      break;
+    case Family::Phi3:
+      h.rope.magnitude = 1.1f, h.rope.originalContext = 1024;
+      break;
+    case Family::GptOss:
+      h.rope.scale = 0.25f, h.rope.mixture = 1, h.rope.originalContext = 64;
+      h.windowRope = h.rope;
+      break;
+    default:
+      break;
+  }
   const auto vector = [&](std::int64_t width, double mean, double deviation) {
     std::vector<float> values(static_cast<std::size_t>(width));
     for (float& value : values)
@@ -76,26 +115,55 @@ inline std::unique_ptr<ModelWeights> randomModel(const std::string& architecture
                         1.0 / std::sqrt(static_cast<double>(columns)));
   };
   model->embedding = randomMatrix(*data, random, h.vocabulary, h.width, shape.type,
-                                  h.architecture.scalesEmbedding ? 0.1 : 0.15);
+                                  h.embeddingScale == 1 ? 0.15 : 0.1);
   model->tied = shape.tied;
   model->head.weight = shape.tied ? model->embedding : matrix(h.vocabulary, h.width);
   model->outputNorm = norm(h.width);
-  if (shape.ropeFactors) model->ropeFactors = vector(h.headWidth / 2, 3, 2);
+  if (shape.ropeFactors) model->ropeFactors = vector(h.rotatedWidth / 2, 3, 2);
   const std::int64_t queries = h.heads * h.headWidth, keys = h.keyHeads * h.headWidth;
-  const std::int64_t outputs[kModules] = {queries,       keys,          keys,   h.width,
-                                          h.feedForward, h.feedForward, h.width};
-  const std::int64_t inputs[kModules] = {h.width, h.width, h.width,      queries,
-                                         h.width, h.width, h.feedForward};
+  const std::int64_t halves = h.architecture.fused ? 2 : 1;
+  const std::int64_t outputs[kModules] = {
+      queries,           keys, keys, h.width, h.feedForward, halves * h.feedForward, h.width,
+      queries + 2 * keys};
+  const std::int64_t inputs[kModules] = {h.width, h.width, h.width,       queries,
+                                         h.width, h.width, h.feedForward, h.width};
   for (std::int64_t i = 0; i < h.layers; ++i) {
     Layer layer;
     for (int m = 0; m < kModules; ++m) {
+      if (!hasModule(h.architecture, m)) continue;
       layer.linear[m].weight = matrix(outputs[m], inputs[m]);
-      if (shape.biases && m <= kValue) layer.linear[m].bias = vector(outputs[m], 0, 0.5);
+      const bool biased = m <= kValue || (m == kOutput && h.architecture.experts);
+      if (shape.biases && biased) layer.linear[m].bias = vector(outputs[m], 0, 0.5);
     }
-    layer.attentionNorm = norm(h.width);
-    layer.feedForwardNorm = norm(h.width);
-    if (h.architecture.headNorms)
-      layer.queryNorm = norm(h.headWidth), layer.keyNorm = norm(h.headWidth);
+    if (h.architecture.experts) {
+      const auto stack = [&](std::int64_t rows, std::int64_t columns) {
+        const Matrix all = matrix(h.experts * rows, columns);
+        std::vector<Matrix> each;
+        for (std::int64_t e = 0; e < h.experts; ++e) {
+          const auto* data = static_cast<const std::uint8_t*>(all.data);
+          each.push_back({data + static_cast<std::size_t>(e * rows) * all.rowBytes, all.type, rows,
+                          columns, all.rowBytes});
+        }
+        return each;
+      };
+      layer.experts.router = randomMatrix(*data, random, h.experts, h.width, GGML_TYPE_F32, 0.2);
+      layer.experts.gate = stack(h.feedForward, h.width);
+      layer.experts.up = stack(h.feedForward, h.width);
+      layer.experts.down = stack(h.width, h.feedForward);
+    }
+    if (h.architecture.family == Family::GptOss) {
+      layer.sinks = vector(h.heads, 0, 1);
+      layer.experts.routerBias = vector(h.experts, 0, 0.3);
+      layer.experts.gateBias = vector(h.experts * h.feedForward, 0, 0.5);
+      layer.experts.upBias = vector(h.experts * h.feedForward, 0, 0.5);
+      layer.experts.downBias = vector(h.experts * h.width, 0, 0.5);
+    }
+    if (h.architecture.preNorms)
+      layer.attentionNorm = norm(h.width), layer.feedForwardNorm = norm(h.width);
+    if (h.architecture.headNorms != HeadNorms::none) {
+      layer.queryNorm = norm(h.headNormWidth(h.heads));
+      layer.keyNorm = norm(h.headNormWidth(h.keyHeads));
+    }
     if (h.architecture.postNorms)
       layer.attentionPostNorm = norm(h.width), layer.feedForwardPostNorm = norm(h.width);
     model->layers.push_back(std::move(layer));
@@ -116,7 +184,29 @@ class ReferenceModel {
     ropeFactors_ = {model.ropeFactors.begin(), model.ropeFactors.end()};
     for (Layer& layer : model.layers) {
       RefLayer copy;
-      for (int m = 0; m < kModules; ++m) copy.linear[m] = takeLinear(layer.linear[m]);
+      for (int m = 0; m < kModules; ++m) {
+        if (layer.linear[m]) copy.linear[m] = takeLinear(layer.linear[m]);
+      }
+      copy.sinks = {layer.sinks.begin(), layer.sinks.end()};
+      const Experts& experts = layer.experts;
+      for (std::size_t e = 0; e < experts.gate.size(); ++e) {
+        const auto d = static_cast<std::size_t>(h_.width),
+                   f = static_cast<std::size_t>(h_.feedForward);
+        const auto part = [e](const Buffer& biases, std::size_t width) {
+          const auto from = biases.begin() + static_cast<std::ptrdiff_t>(e * width);
+          return biases.empty() ? Values()
+                                : Values(from, from + static_cast<std::ptrdiff_t>(width));
+        };
+        RefExpert expert;
+        expert.gate.weight = widen(experts.gate[e]), expert.gate.bias = part(experts.gateBias, f);
+        expert.up.weight = widen(experts.up[e]), expert.up.bias = part(experts.upBias, f);
+        expert.down.weight = widen(experts.down[e]), expert.down.bias = part(experts.downBias, d);
+        copy.experts.push_back(std::move(expert));
+      }
+      if (experts) {
+        copy.router.weight = widen(experts.router);
+        copy.router.bias = {experts.routerBias.begin(), experts.routerBias.end()};
+      }
       copy.attentionNorm = takeNorm(layer.attentionNorm),
       copy.feedForwardNorm = takeNorm(layer.feedForwardNorm);
       copy.queryNorm = takeNorm(layer.queryNorm), copy.keyNorm = takeNorm(layer.keyNorm);
@@ -161,34 +251,53 @@ class ReferenceModel {
     for (const std::int32_t token : tokens) {
       for (std::size_t i = 0; i < d; ++i) {
         x.push_back(embedding_[static_cast<std::size_t>(token) * d + i] *
-                    (h_.architecture.scalesEmbedding ? std::sqrt(static_cast<double>(d)) : 1.0));
+                    static_cast<double>(h_.embeddingScale));
       }
     }
     for (std::size_t index = 0; index < layers_.size(); ++index) {
       const RefLayer& layer = layers_[index];
-      Values normed = ref::norm(x, layer.attentionNorm.weight, h_.normEpsilon);
-      Values q = apply(layer.linear[kQuery], normed, T), k = apply(layer.linear[kKey], normed, T);
-      const Values v = apply(layer.linear[kValue], normed, T);
-      if (h_.architecture.headNorms) {
+      const auto read = [&](const RefNorm& norm) {
+        return h_.architecture.preNorms ? ref::norm(x, norm.weight, h_.normEpsilon) : x;
+      };
+      Values normed = read(layer.attentionNorm);
+      const auto queryWidth = static_cast<std::size_t>(h_.queryWidth()),
+                 keyWidth = static_cast<std::size_t>(h_.keyWidth());
+      Values q, k, v;
+      if (h_.architecture.fused) {
+        const Values all = apply(layer.linear[kFused], normed, T);
+        q = columns(all, T, 0, queryWidth);
+        k = columns(all, T, queryWidth, keyWidth);
+        v = columns(all, T, queryWidth + keyWidth, keyWidth);
+      } else {
+        q = apply(layer.linear[kQuery], normed, T), k = apply(layer.linear[kKey], normed, T);
+        v = apply(layer.linear[kValue], normed, T);
+      }
+      if (h_.architecture.headNorms != HeadNorms::none) {
         q = ref::norm(q, layer.queryNorm.weight, h_.normEpsilon);
         k = ref::norm(k, layer.keyNorm.weight, h_.normEpsilon);
       }
       const auto heads = static_cast<std::size_t>(h_.heads),
                  keyHeads = static_cast<std::size_t>(h_.keyHeads);
+      const std::int64_t place = static_cast<std::int64_t>(index);
+      const auto turns = angles(h_.hasWindow(place) ? h_.windowRope : h_.rope);
       const auto turn = [&](Values& values, std::size_t count) {
-        for (std::size_t t = 0; t < T; ++t) {
+        for (std::size_t t = 0; t < T && h_.rotates(place); ++t) {
           for (std::size_t head = 0; head < count; ++head) {
-            ref::rotate(&values[(t * count + head) * hw], static_cast<std::size_t>(h_.headWidth),
-                        h_.architecture.halfRotation, static_cast<double>(t), h_.ropeBase,
-                        h_.ropeScale, ropeFactors_);
+            ref::rotate(&values[(t * count + head) * hw], h_.architecture.halfRotation,
+                        static_cast<double>(t), turns);
           }
         }
       };
       turn(q, heads);
       turn(k, keyHeads);
-      const std::size_t window = h_.architecture.alternatesWindow && index % 2 == 0
-                                     ? static_cast<std::size_t>(h_.window)
-                                     : 0;
+      if (h_.temperatureScale != 0) {
+        for (std::size_t i = 0; i < q.size(); ++i) {
+          const auto t = static_cast<std::int64_t>(i / (heads * hw));
+          q[i] *= 1 + static_cast<double>(h_.temperatureScale) *
+                          std::log(1 + static_cast<double>(t / h_.temperatureLength));
+        }
+      }
+      const std::size_t window = h_.hasWindow(place) ? static_cast<std::size_t>(h_.window) : 0;
       Values attended(T * heads * hw);
       for (std::size_t head = 0; head < heads; ++head) {
         const auto pick = [&](const Values& from, std::size_t count, std::size_t which) {
@@ -202,7 +311,8 @@ class ReferenceModel {
         const std::size_t shared = head / (heads / keyHeads);
         const Values out = ref::attention(
             pick(q, heads, head), pick(k, keyHeads, shared), pick(v, keyHeads, shared), hw,
-            static_cast<double>(h_.attentionScale), static_cast<double>(h_.attentionCap), window);
+            static_cast<double>(h_.attentionScale), static_cast<double>(h_.attentionCap), window,
+            layer.sinks.empty() ? nullptr : &layer.sinks[head]);
         for (std::size_t t = 0; t < T; ++t) {
           for (std::size_t i = 0; i < hw; ++i)
             attended[(t * heads + head) * hw + i] = out[t * hw + i];
@@ -211,22 +321,30 @@ class ReferenceModel {
       Values added = apply(layer.linear[kOutput], attended, T);
       if (h_.architecture.postNorms)
         added = ref::norm(added, layer.attentionPostNorm.weight, h_.normEpsilon);
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] += added[i];
-      normed = ref::norm(x, layer.feedForwardNorm.weight, h_.normEpsilon);
-      const Values gate = apply(layer.linear[kGate], normed, T),
-                   up = apply(layer.linear[kUp], normed, T);
-      Values hidden(gate.size());
-      for (std::size_t i = 0; i < gate.size(); ++i) {
-        hidden[i] =
-            (h_.architecture.gate == Gate::swiglu ? ref::silu(gate[i]) : gelu(gate[i])) * up[i];
+      const double residual = h_.residualScale;
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] += residual * added[i];
+      normed = read(layer.feedForwardNorm);
+      const auto f = static_cast<std::size_t>(h_.feedForward);
+      if (!layer.experts.empty()) {
+        added = mixture(layer, normed, T);
+      } else if (h_.architecture.fused) {
+        const Values both = apply(layer.linear[kUp], normed, T);
+        added =
+            apply(layer.linear[kDown], joined(columns(both, T, 0, f), columns(both, T, f, f)), T);
+      } else {
+        added = apply(
+            layer.linear[kDown],
+            joined(apply(layer.linear[kGate], normed, T), apply(layer.linear[kUp], normed, T)), T);
       }
-      added = apply(layer.linear[kDown], hidden, T);
       if (h_.architecture.postNorms)
         added = ref::norm(added, layer.feedForwardPostNorm.weight, h_.normEpsilon);
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] += added[i];
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] += residual * added[i];
     }
     Values y = apply(head_, ref::norm(x, outputNorm_.weight, h_.normEpsilon), T);
-    for (double& value : y) value = ref::softCap(value, static_cast<double>(h_.finalCap));
+    for (double& value : y) {
+      value = ref::softCap(value * static_cast<double>(h_.logitScale),
+                           static_cast<double>(h_.finalCap));
+    }
     return y;
   }
 
@@ -289,11 +407,97 @@ class ReferenceModel {
     Values weight;
     const Parameter* owner = nullptr;
   };
+  struct RefExpert {
+    RefLinear gate, up, down;
+  };
   struct RefLayer {
     RefLinear linear[kModules];
+    RefLinear router;
+    std::vector<RefExpert> experts;
+    Values sinks;
     RefNorm attentionNorm, feedForwardNorm, queryNorm, keyNorm, attentionPostNorm,
         feedForwardPostNorm;
   };
+
+  // Columns [first, first + width) of rows.
+  static Values columns(const Values& rows, std::size_t count, std::size_t first,
+                        std::size_t width) {
+    Values part;
+    for (std::size_t row = 0; row < count; ++row) {
+      for (std::size_t i = 0; i < width; ++i)
+        part.push_back(rows[row * (rows.size() / count) + first + i]);
+    }
+    return part;
+  }
+
+  Values joined(const Values& gate, const Values& up) const {
+    Values hidden(gate.size());
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      if (h_.architecture.gate == Gate::swigluLimited) {
+        const double x = std::min(gate[i], 7.0), y = std::min(7.0, std::max(-7.0, up[i]));
+        hidden[i] = x / (1 + std::exp(-1.702 * x)) * (y + 1);
+      } else {
+        hidden[i] = (h_.architecture.gate == Gate::swiglu ? kernels::reference::silu(gate[i])
+                                                          : gelu(gate[i])) *
+                    up[i];
+      }
+    }
+    return hidden;
+  }
+
+  // Softmax over all experts; the best are chosen, and their shares divided by their sum.
+  Values mixture(const RefLayer& layer, const Values& x, std::size_t tokens) const {
+    const std::size_t d = x.size() / tokens;
+    const Values logits = apply(layer.router, x, tokens);
+    Values y(x.size());
+    for (std::size_t t = 0; t < tokens; ++t) {
+      const std::size_t count = layer.experts.size();
+      const double* own = logits.data() + t * count;
+      std::vector<std::size_t> order;
+      for (std::size_t e = 0; e < count; ++e) order.push_back(e);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return own[a] > own[b]; });
+      order.resize(static_cast<std::size_t>(h_.expertsUsed));
+      double sum = 0;
+      for (const std::size_t e : order) sum += std::exp(own[e]);
+      const Values row = columns(x, 1, t * d, d);
+      for (const std::size_t e : order) {
+        const RefExpert& expert = layer.experts[e];
+        const Values out =
+            apply(expert.down, joined(apply(expert.gate, row, 1), apply(expert.up, row, 1)), 1);
+        for (std::size_t i = 0; i < d; ++i) y[t * d + i] += std::exp(own[e]) / sum * out[i];
+      }
+    }
+    return y;
+  }
+
+  // Of one position, for each pair: how far it turns, and the length that it gets.
+  std::vector<std::pair<double, double>> angles(const Rope& rope) const {
+    std::vector<std::pair<double, double>> all;
+    const auto width = static_cast<double>(h_.rotatedWidth), base = static_cast<double>(rope.base);
+    constexpr double kPi = 3.14159265358979323846;
+    const auto pairOf = [&](double turns) {
+      return width * std::log(static_cast<double>(rope.originalContext) / (turns * 2 * kPi)) /
+             (2 * std::log(base));
+    };
+    for (std::int64_t i = 0; i < h_.rotatedWidth / 2; ++i) {
+      const auto pair = static_cast<double>(i);
+      const double factor = ropeFactors_.empty() ? 1 : ropeFactors_[static_cast<std::size_t>(i)];
+      const double plain = std::pow(base, -2 * pair / width) / factor;
+      const auto scale = static_cast<double>(rope.scale);
+      double share = 0, length = rope.magnitude;
+      if (rope.mixture != 0) {
+        const double low = std::max(0.0, std::floor(pairOf(static_cast<double>(rope.fastTurns))));
+        const double high =
+            std::min(width - 1, std::ceil(pairOf(static_cast<double>(rope.slowTurns))));
+        const double at = (pair - low) / std::max(0.001, high - low);
+        share = static_cast<double>(rope.mixture) * (1 - std::min(1.0, std::max(0.0, at)));
+        length *= 1 + 0.1 * std::log(1 / scale);
+      }
+      all.emplace_back(plain * (scale * (1 - share) + share), length);
+    }
+    return all;
+  }
 
   static Values widen(const Matrix& w) {
     std::vector<float> row(static_cast<std::size_t>(w.columns));

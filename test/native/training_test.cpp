@@ -7,10 +7,10 @@ using namespace isopro;
 using namespace isopro::testing;
 
 TEST(gradients_of_every_lora_target_likelihood) {
-  forArchitectures([](const std::string& architecture, const Shape& shape) {
-    Trainer trainer(randomModel(architecture, shape, 1), allTargets(shape));
-    randomiseB(trainer, 2);
-    checkGradients(trainer, randomBatch(shape, 3), {}, 1e-4);
+  forEveryArchitecture([](const std::string& architecture, const Shape& shape) {
+    const auto trainer = adapterTrainer(architecture, shape);
+    randomiseB(*trainer, 2);
+    checkGradients(*trainer, randomBatch(shape, 3), {}, 1e-4);
   });
 }
 
@@ -45,14 +45,42 @@ TEST(gradients_through_quantised_weights) {
   }
 }
 
+TEST(gradients_through_quantised_experts) {
+  Shape shape;
+  shape.type = GGML_TYPE_MXFP4, shape.biases = true, shape.feedForward = 32;
+  const auto trainer = adapterTrainer("gpt-oss", shape);
+  randomiseB(*trainer, 2);
+  checkGradients(*trainer, randomBatch(shape, 3), {}, 1e-4, 3);
+}
+
 TEST(gradients_of_all_weights) {
-  forArchitectures([](const std::string& architecture, const Shape& shape) {
+  forEveryArchitecture(
+      [](const std::string& architecture, const Shape& shape) {
+        TrainerOptions options;
+        options.allWeights = true;
+        options.threads = 2;
+        Trainer trainer(randomModel(architecture, shape, 1), options);
+        checkGradients(trainer, randomBatch(shape, 3), {}, 1e-4, 4);
+      },
+      false);
+}
+
+TEST(modules_that_an_architecture_has_not_are_refused_by_name) {
+  Shape shape;
+  const auto target = [&](const char* architecture, int module) {
     TrainerOptions options;
-    options.allWeights = true;
-    options.threads = 2;
+    options.targets = {{0, module, 2, 1, 0}};
     Trainer trainer(randomModel(architecture, shape, 1), options);
-    checkGradients(trainer, randomBatch(shape, 3), {}, 1e-4, 4);
-  });
+  };
+  target("phi3", kFused), target("phi3", kUp), target("gpt-oss", kQuery);
+  for (const int module : {kQuery, kKey, kValue})
+    CHECK_SAYS(target("phi3", module), "INVALID_ARGUMENT", "q, k and v in one matrix");
+  CHECK_SAYS(target("phi3", kGate), "INVALID_ARGUMENT", "gate and up in one matrix");
+  CHECK_SAYS(target("llama", kFused), "INVALID_ARGUMENT", "no matrix attn_qkv");
+  CHECK_SAYS(target("qwen3moe", kDown), "INVALID_ARGUMENT", "no matrix ffn_down");
+  TrainerOptions all;
+  all.allWeights = true;
+  CHECK_SAYS(Trainer(randomModel("gpt-oss", shape, 1), all), "MODEL_UNSUPPORTED", "experts");
 }
 
 TEST(lower_layers_stay_frozen_and_their_boundary_can_be_passed_in) {

@@ -68,12 +68,57 @@ struct Model {
       tensors[block + "ffn_gate.weight"] =
           tensors[block + "ffn_up.weight"] = {{32, 64}, GGML_TYPE_F16};
       tensors[block + "ffn_down.weight"] = {{64, 32}, GGML_TYPE_BF16};
-      if (architecture == "qwen3")
+      if (architecture == "qwen3" || architecture == "gemma3")
         tensors[block + "attn_q_norm.weight"] = tensors[block + "attn_k_norm.weight"] = {{8}};
-      if (architecture == "gemma2")
+      if (architecture == "gemma2" || architecture == "gemma3" || architecture == "olmo2")
         tensors[block + "post_attention_norm.weight"] =
             tensors[block + "post_ffw_norm.weight"] = {{32}};
+      if (architecture == "olmo2") {
+        tensors[block + "attn_q_norm.weight"] = {{32}};
+        tensors[block + "attn_k_norm.weight"] = {{16}};
+        tensors.erase(block + "attn_norm.weight"), tensors.erase(block + "ffn_norm.weight");
+      }
     }
+    if (architecture == "phi3") {
+      for (const std::string block : {"blk.0.", "blk.1."}) {
+        for (const char* part : {"attn_q", "attn_k", "attn_v", "ffn_gate"})
+          tensors.erase(block + part + ".weight");
+        tensors[block + "attn_qkv.weight"] = {{32, 64}, GGML_TYPE_Q8_0};
+        tensors[block + "ffn_up.weight"] = {{32, 128}, GGML_TYPE_Q4_0};
+      }
+      tensors["rope_factors_short.weight"] = tensors["rope_factors_long.weight"] = {{3}};
+      h("rope.dimension_count", 6u);
+      h("rope.scaling.type", std::string("longrope"));
+      h("rope.scaling.original_context_length", 48u);
+    }
+    if (architecture == "qwen3moe" || architecture == "gpt-oss") {
+      for (const std::string block : {"blk.0.", "blk.1."}) {
+        for (const char* part : {"ffn_gate", "ffn_up", "ffn_down"})
+          tensors.erase(block + part + ".weight");
+        tensors[block + "ffn_gate_inp.weight"] = {{32, 4}};
+        tensors[block + "ffn_gate_exps.weight"] =
+            tensors[block + "ffn_up_exps.weight"] = {{32, 64, 4}, GGML_TYPE_MXFP4};
+        tensors[block + "ffn_down_exps.weight"] = {{64, 32, 4}, GGML_TYPE_MXFP4};
+        if (architecture == "qwen3moe") {
+          tensors[block + "attn_q_norm.weight"] = tensors[block + "attn_k_norm.weight"] = {{8}};
+          continue;
+        }
+        tensors[block + "ffn_gate_exps.bias"] = tensors[block + "ffn_up_exps.bias"] = {{64, 4}};
+        tensors[block + "ffn_down_exps.bias"] = {{32, 4}};
+        tensors[block + "ffn_gate_inp.bias"] = tensors[block + "attn_sinks.weight"] = {{4}};
+        tensors[block + "attn_output.bias"] = {{32}};
+        tensors[block + "post_attention_norm.weight"] = {{32}};
+        tensors.erase(block + "ffn_norm.weight");
+      }
+      h("expert_count", 4u);
+      h("expert_used_count", 2u);
+      h("expert_feed_forward_length", 64u);
+      h("attention.sliding_window", 16u);
+    }
+    if (architecture == "olmo2" || architecture == "gpt-oss")
+      tensors["output.weight"] = {{32, tokens.size()}, GGML_TYPE_Q8_0};
+    if (architecture == "granite") h("logit_scale", 4.0f);
+    if (architecture == "gemma3") h("attention.sliding_window", 16u);
   }
 
   Bytes encode() const {
@@ -127,12 +172,21 @@ Refusal entryRefused(const std::string& key, Model::Value value, const std::stri
 }
 
 TEST(validate_models_of_all_architectures_pass) {
-  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma2"}) {
+  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma2", "smollm3", "granite",
+                                   "mistral3", "olmo2", "gemma3", "phi3", "qwen3moe", "gpt-oss"}) {
     const isopro::ModelInventory inventory =
         isopro::validateModel(Model(architecture).encode().parse());
     CHECK(std::string(inventory.hyper.architecture.name) == architecture);
-    CHECK(inventory.matrices.size() == 1 + 2 * 7);
-    CHECK((inventory.matrices.at("blk.1.ffn_down.weight") == std::array<std::int64_t, 2>{64, 32}));
+    const std::string name = architecture;
+    const bool head = name == "olmo2" || name == "gpt-oss";
+    const bool experts = name == "qwen3moe" || name == "gpt-oss";
+    // An adapter may change the router, and no expert.
+    const std::size_t block = experts ? 5 : name == "phi3" ? 4 : 7;
+    CHECK(inventory.matrices.size() == (head ? 2 : 1) + 2 * block);
+    if (!experts)
+      CHECK(
+          (inventory.matrices.at("blk.1.ffn_down.weight") == std::array<std::int64_t, 2>{64, 32}));
+    if (name == "phi3") CHECK(inventory.hyper.contextLength == 48);
   }
 }
 
@@ -247,6 +301,78 @@ TEST(validate_names_what_libllama_would_assert_on) {
   Model gemma("gemma2");
   gemma.entries["gemma2.attention.sliding_window"] = 0u;
   CHECK_SAYS(check(gemma.encode()), "MODEL_CORRUPT", "sliding_window");
+  struct Other {
+    const char* architecture;
+    const char* key;
+    Model::Value value;
+    const char* code;
+    const char* message;
+  };
+  const Other others[] = {
+      {"granite", "logit_scale", 0.0f, "MODEL_CORRUPT", "logit_scale"},
+      {"granite", "embedding_scale", nan, "MODEL_CORRUPT", "embedding_scale"},
+      {"granite", "residual_scale", 1e30f, "MODEL_CORRUPT", "residual_scale"},
+      {"granite", "deepstack_mapping", std::vector<std::int32_t>{0, 1}, "MODEL_UNSUPPORTED",
+       "vision"},
+      {"granite", "expert_count", 4u, "MODEL_UNSUPPORTED", "experts"},
+      {"mistral3", "attention.temperature_scale", nan, "MODEL_CORRUPT", "temperature_scale"},
+      {"mistral3", "rope.scaling.yarn_beta_fast", -1.0f, "", ""},
+      {"mistral3", "rope.scaling.original_context_length", 0u, "MODEL_CORRUPT", "original_context"},
+      {"gemma3", "final_logit_softcapping", 1e-9f, "MODEL_CORRUPT", "too small"},
+      {"gemma3", "rope.freq_base_swa", 0.0f, "MODEL_CORRUPT", "freq_base_swa"},
+      {"gemma3", "attention.sliding_window_pattern", 4u, "MODEL_UNSUPPORTED", "sliding window"},
+      {"gemma3", "attention.sliding_window_pattern", std::vector<std::int32_t>{1, 0},
+       "MODEL_UNSUPPORTED", "sliding window"},
+      {"gemma3", "attention.sliding_window", 0u, "", ""},
+      {"phi3", "rope.dimension_count", 10u, "MODEL_CORRUPT", "cannot be rotated"},
+      {"phi3", "rope.dimension_count", 5u, "MODEL_CORRUPT", "cannot be rotated"},
+      {"phi3", "rope.dimension_count", 0u, "MODEL_CORRUPT", "cannot be rotated"},
+      {"phi3", "rope.dimension_count", 8u, "MODEL_CORRUPT", "rope_factors_short.weight"},
+      {"llama", "rope.scaling.type", std::string("longrope"), "MODEL_UNSUPPORTED", "longrope"},
+      {"qwen3moe", "expert_count", 0u, "MODEL_CORRUPT", "expert_count"},
+      {"qwen3moe", "expert_count", 1025u, "MODEL_CORRUPT", "expert_count"},
+      {"qwen3moe", "expert_count", 8u, "MODEL_CORRUPT", "[32, 4, 1, 1] instead of [32, 8]"},
+      {"qwen3moe", "expert_used_count", 0u, "MODEL_CORRUPT", "expert_used_count"},
+      {"qwen3moe", "expert_used_count", 5u, "MODEL_CORRUPT", "outside 1 to 4"},
+      {"qwen3moe", "expert_group_count", 2u, "MODEL_UNSUPPORTED", "groups of experts"},
+      {"qwen3moe", "expert_feed_forward_length", 32u, "MODEL_CORRUPT",
+       "[32, 64, 4, 1] instead of [32, 32, 4]"},
+      {"gpt-oss", "attention.sliding_window", 0u, "MODEL_CORRUPT", "sliding_window"},
+      {"gpt-oss", "expert_feed_forward_length", 0u, "MODEL_CORRUPT", "expert_feed_forward_length"},
+      {"olmo2", "attention.key_length", 16u, "MODEL_UNSUPPORTED", "different sizes"},
+      {"smollm3", "rope.dimension_count", 4u, "MODEL_UNSUPPORTED", "part of each head"},
+  };
+  for (const Other& other : others) {
+    Model model(other.architecture);
+    model.entries[std::string(other.architecture) + "." + other.key] = other.value;
+    std::string said;
+    try {
+      check(model.encode());
+    } catch (const isopro::Error& error) {
+      said = codeName(error.code()) + std::string(": ") + error.what();
+    }
+    check::report(
+        said.rfind(other.code, 0) == 0 &&
+            (*other.code == '\0' ? said.empty() : said.find(other.message) != std::string::npos),
+        __FILE__, __LINE__, std::string(other.architecture) + " " + other.key + ": " + said);
+  }
+  Model yarn("mistral3");
+  yarn.entries["mistral3.rope.scaling.type"] = std::string("yarn");
+  yarn.entries["mistral3.rope.scaling.factor"] = 4.0f;
+  yarn.entries["mistral3.rope.scaling.yarn_beta_fast"] = -1.0f;
+  CHECK_SAYS(check(yarn.encode()), "MODEL_CORRUPT", "yarn");
+  Model olmo("olmo2");
+  olmo.tensors["blk.0.attn_q_norm.weight"] = {{8}};
+  CHECK_SAYS(check(olmo.encode()), "MODEL_CORRUPT", "[8, 1, 1, 1] instead of [32]");
+  Model oss("gpt-oss");
+  oss.tensors["blk.0.ffn_up_exps.bias"].type = GGML_TYPE_F16;
+  CHECK_SAYS(check(oss.encode()), "MODEL_UNSUPPORTED", "has the type f16");
+  oss = Model("gpt-oss");
+  oss.tensors.erase("blk.1.attn_sinks.weight");
+  CHECK_SAYS(check(oss.encode()), "MODEL_CORRUPT", "attn_sinks.weight is missing");
+  olmo = Model("olmo2");
+  olmo.tensors.erase("output.weight");
+  CHECK_SAYS(check(olmo.encode()), "MODEL_CORRUPT", "output.weight is missing");
 }
 
 // What is checked of every text decoder, whatever its graph.
@@ -390,12 +516,14 @@ TEST(validate_adapters_are_held_against_their_base) {
 }
 
 TEST(validate_damage_is_a_typed_error) {
+  const std::vector<std::string> kDamaged = {"qwen3", "gemma2", "gemma3", "mistral3",
+                                             "olmo2", "phi3",   "gpt-oss"};
   const isopro::ModelInventory base = isopro::validateModel(Model().encode().parse());
   isopro::Random random(3);
   int passed = 0;
   for (int round = 0; round < 6000; ++round) {
     const bool lora = round % 3 == 0;
-    Bytes bytes = lora ? adapter() : Model(round % 2 == 0 ? "qwen3" : "gemma2").encode();
+    Bytes bytes = lora ? adapter() : Model(kDamaged[round % kDamaged.size()]).encode();
     const std::size_t header = lora ? 600 : 11'000;
     for (auto flips = 1 + random.nextUint64() % 4; flips > 0; --flips)
       bytes[random.nextUint64() % header] ^=

@@ -33,10 +33,12 @@ import { writeAtomically } from '../models/write-atomically.js';
 import { synthesizeAdapter, writeSyntheticAdapter } from '../models/adapter.js';
 import {
   ARCHITECTURES,
+  type Architecture,
   encodeModel,
   writeSyntheticModel,
   type TensorType,
 } from '../models/synthetic.js';
+import { TRAITS } from '../../src/embedded/architecture.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
 /** The table of architectures names each that was shown. */
@@ -71,18 +73,23 @@ async function code(promise: Promise<unknown>): Promise<string> {
 }
 
 /** Ranks, scales and sets of modules that differ, with B other than 0. */
-async function trained(at: string, vocabulary: number): Promise<Trainer> {
+async function trained(
+  at: string,
+  vocabulary: number,
+  architecture: Architecture = 'llama',
+): Promise<Trainer> {
+  const fused = TRAITS[architecture].fused === true;
   const trainer = await createTrainer(
     { path: at },
     {
-      lora: { rank: { q: 4, k: 4, v: 2, down: 3 } },
+      lora: { rank: { q: 4, k: 4, v: fused ? 4 : 2, down: 3 } },
       threads: 1,
       optimiser: { learningRate: 0.01 },
     },
   );
   for (let i = 0; i < 2; i++) await trainer.step(sequences(2, 16, vocabulary, BigInt(i)));
-  await trainer.raiseRank('blk.0.attn_q', 6);
-  await trainer.rescale('blk.1.attn_k', 0.3);
+  await trainer.raiseRank(fused ? 'blk.0.attn_qkv' : 'blk.0.attn_q', 6);
+  await trainer.rescale(fused ? 'blk.1.attn_qkv' : 'blk.1.attn_k', 0.3);
   return trainer;
 }
 
@@ -134,7 +141,7 @@ describe('PEFT', () => {
     async (architecture) => {
       const at = file('base.gguf');
       const shape = writeSyntheticModel(at, { architecture, heads: 4, keyValueHeads: 2 });
-      await using trainer = await trained(at, shape.vocabularySize);
+      await using trainer = await trained(at, shape.vocabularySize, architecture);
       const batch = sequences(2, 16, shape.vocabularySize, 9n);
       const before = await trainer.evaluate(batch);
       const digest = await trainer.exportPeft(file('peft'), { baseModel: 'someone/model' });
@@ -169,11 +176,34 @@ describe('PEFT', () => {
     },
   );
 
+  test('what is one matrix here is one projection there', async () => {
+    const shape = writeSyntheticModel(file('phi3.gguf'), { architecture: 'phi3' });
+    writeSyntheticAdapter(file('phi3-adapter.gguf'), shape, { rank: 2 });
+    const out = file('phi3-peft');
+    await convertAdapter({
+      model: file('phi3.gguf'),
+      adapter: file('phi3-adapter.gguf'),
+      format: 'peft',
+      out,
+    });
+    const tensors = literalSafetensors(path.join(out, 'adapter_model.safetensors'));
+    const of = (name: string): number[] =>
+      tensors[`base_model.model.model.layers.0.${name}.lora_B.weight`]!.shape;
+    expect(of('self_attn.qkv_proj')).toEqual([64 + 2 * 32, 2]);
+    expect(of('mlp.gate_up_proj')).toEqual([256, 2]);
+    expect(Object.keys(tensors)).toHaveLength(2 * 2 * 4);
+    expect(JSON.parse(readFileSync(path.join(out, 'adapter_config.json'), 'utf8'))).toMatchObject({
+      target_modules: ['down_proj', 'gate_up_proj', 'o_proj', 'qkv_proj'],
+    });
+  });
+
   test('names, shapes, configuration, and the rows of q and k as Hugging Face orders them', async () => {
-    for (const architecture of ['llama', 'qwen2'] as const) {
+    const interleaved = ['llama', 'smollm3', 'granite', 'mistral3'] as const;
+    for (const architecture of [...interleaved, 'qwen2', 'olmo2'] as const) {
       const at = file('order.gguf');
       const shape = writeSyntheticModel(at, {
         architecture,
+        layers: 2,
         heads: 4,
         keyValueHeads: 2,
         embedding: 64,
@@ -197,7 +227,8 @@ describe('PEFT', () => {
       );
 
       // GGUF's B of rank 1 is a plain list of rows; heads have 16 dimensions. convert_hf_to_gguf
-      // reshapes each head from [2, 8] to [8, 2] for llama and leaves the others.
+      // reshapes each head from [2, 8] to [8, 2] for those that derive from llama's class and
+      // leaves the others.
       const { tensors: infos } = await inspectModel(file('order-adapter.gguf'));
       const data = infos.reduce((total, { bytes: size }) => total + Math.ceil(size / 32) * 32, 0);
       let offset = bytes.length - data;
@@ -218,7 +249,9 @@ describe('PEFT', () => {
             for (let pair = 0; pair < 8; pair++)
               expected[head * 16 + half * 8 + pair] = gguf[head * 16 + pair * 2 + half]!;
         }
-        expect(stored.values).toEqual(architecture === 'llama' ? expected : gguf);
+        expect(stored.values).toEqual(
+          interleaved.some((name) => name === architecture) ? expected : gguf,
+        );
       }
       expect(v.values).toEqual(rows['blk.1.attn_v.weight.lora_b']);
       expect(
@@ -388,7 +421,8 @@ describe('merging', () => {
     '%s into %s: llama.cpp computes what it computes with base and adapter',
     async (from, type, bound) => {
       const at = file('merge.gguf');
-      for (const architecture of ALL ? ARCHITECTURES : (['llama', 'gemma2'] as const)) {
+      const every = ALL || (from === 'F32' && type === 'f16');
+      for (const architecture of every ? ARCHITECTURES : (['llama', 'gemma2'] as const)) {
         const shape = writeSyntheticModel(at, { architecture, type: from });
         writeSyntheticAdapter(file('adapter.gguf'), shape, { rank: 4, alpha: 8, magnitude: 0.1 });
         const written = await mergeAdapter({

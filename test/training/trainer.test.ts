@@ -19,12 +19,14 @@ import {
   createTrainer,
   loadModel,
   Random,
+  type LoraSettings,
   type Model,
   type Trainer,
   type TrainSequence,
 } from '../../src/index.js';
 import {
   ARCHITECTURES,
+  type Architecture,
   encodeModel,
   synthesizeModel,
   writeSyntheticModel,
@@ -106,6 +108,38 @@ describe('against llama.cpp', () => {
     },
   );
 
+  test('targets that are one matrix, or experts, are refused by name', async () => {
+    const targets = (architecture: Architecture, lora: LoraSettings): Promise<string[]> => {
+      const at = file(`${architecture}.gguf`);
+      writeSyntheticModel(at, { architecture });
+      return createTrainer({ path: at }, { lora, threads: 1 }).then(async (trainer) => {
+        await using used = trainer;
+        return used.info.targets
+          .filter(({ module }) => module.startsWith('blk.0.'))
+          .map(({ module }) => module.slice('blk.0.'.length));
+      });
+    };
+    const refused = (message: string) => ({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining(message),
+    });
+    expect(await targets('phi3', {})).toEqual(['attn_output', 'ffn_up', 'ffn_down', 'attn_qkv']);
+    expect(await targets('phi3', { targets: ['k', 'q', 'v'] })).toEqual(['attn_qkv']);
+    await expect(targets('phi3', { targets: ['q', 'o'] })).rejects.toMatchObject(
+      refused('q, k, v in one matrix: name k and v too'),
+    );
+    await expect(targets('phi3', { targets: ['up'] })).rejects.toMatchObject(
+      refused('gate, up in one matrix: name gate too'),
+    );
+    await expect(targets('phi3', { rank: { q: 2 } })).rejects.toMatchObject(
+      refused('give them one rank'),
+    );
+    expect(await targets('gpt-oss', {})).toEqual(['attn_q', 'attn_k', 'attn_v', 'attn_output']);
+    await expect(targets('qwen3moe', { targets: ['q', 'down'] })).rejects.toMatchObject(
+      refused('experts, which are not adapted'),
+    );
+  });
+
   test.each(ARCHITECTURES)(
     '%s: log-probabilities with and without adapter, right after a step',
     async (architecture) => {
@@ -113,17 +147,18 @@ describe('against llama.cpp', () => {
       const shape = writeSyntheticModel(at, { architecture });
       await using model = await loadModel(at);
       await using trainer = await createTrainer(model, {
-        lora: { rank: { q: 4, down: 3 } },
+        lora: { rank: { q: 4, k: 4, v: 4, down: 3 } },
         optimiser: { learningRate: 0.02 },
       });
       const batch = sequences(3, 40, shape.vocabularySize, 1n);
       const before = await trainer.evaluate(batch);
       // llama.cpp keeps keys and values in f16 here; the exact comparison is
-      // test/native/parity_test.cpp.
+      // test/native/parity_test.cpp. The experts of gpt-oss multiply what that rounds.
+      const rounding = architecture === 'gpt-oss' ? 0.1 : 0.03;
       for (const [i, sequence] of batch.entries())
         expect(
           largestGap(before.sequences[i]!.logprobs, await llamaLogprobs(model, sequence)),
-        ).toBeLessThan(0.03);
+        ).toBeLessThan(rounding);
       for (let i = 0; i < 3; i++) await trainer.step(batch);
       // The best of five, and the required 50 ms in the full form only: other jobs on the machine
       // may hold any one up.
@@ -138,7 +173,7 @@ describe('against llama.cpp', () => {
       for (const [i, sequence] of batch.entries())
         expect(
           largestGap(after.sequences[i]!.logprobs, await llamaLogprobs(model, sequence)),
-        ).toBeLessThan(0.03);
+        ).toBeLessThan(rounding);
       expect(after.loss).toBeLessThan(before.loss - 0.1);
       expect((await trainer.evaluate(batch, { adapter: false })).loss).toBe(before.loss);
       covered(architecture, 'train');

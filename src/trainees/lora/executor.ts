@@ -1,5 +1,5 @@
 import { ownValue } from '../../dictionary.js';
-import type { LoraTarget, StepStatistics, TrainSequence, Trainer } from '../../engine/trainer.js';
+import type { LoraModule, StepStatistics, TrainSequence, Trainer } from '../../engine/trainer.js';
 import { IsoproError } from '../../errors.js';
 import type { RemedyExecutor } from '../../monitor/remedies.js';
 import type { Measured } from '../../monitor/trainee.js';
@@ -58,7 +58,7 @@ export const moduleParameters = (trainer: Trainer): { readonly [module: string]:
   Object.fromEntries(trainer.info.targets.map(({ module, parameters }) => [module, parameters]));
 
 /** `blk.3.attn_k` to its layer and target. */
-const TARGETS: Readonly<Record<string, LoraTarget>> = {
+const TARGETS: Readonly<Record<string, LoraModule>> = {
   attn_q: 'q',
   attn_k: 'k',
   attn_v: 'v',
@@ -66,6 +66,7 @@ const TARGETS: Readonly<Record<string, LoraTarget>> = {
   ffn_gate: 'gate',
   ffn_up: 'up',
   ffn_down: 'down',
+  attn_qkv: 'qkv',
 };
 
 /**
