@@ -25,14 +25,14 @@ export const fileOf = (type: TensorType): string => {
 };
 export const fileQ41 = fileOf('Q4_1');
 
-/** @param type of `fileOf`, whose matrices it adapts */
+/** @param base of `fileOf`, whose matrices it adapts */
 export function adapterFile(
   name: string,
   seed: bigint,
-  { type, ...options }: Omit<SyntheticAdapterOptions, 'seed'> & { type?: TensorType } = {},
+  { base, ...options }: Omit<SyntheticAdapterOptions, 'seed'> & { base?: TensorType } = {},
 ): string {
   const to = path.join(folder, `${name}.gguf`);
-  const of = type === undefined ? shape : (shapes.get(type) ?? shape);
+  const of = base === undefined ? shape : (shapes.get(base) ?? shape);
   writeSyntheticAdapter(to, of, { ...options, seed });
   return to;
 }

@@ -167,7 +167,7 @@ describe('an adapter', () => {
         await host.load(fileOf(type), { ...settings, matmul: 'auto' }),
         await host.load(fileOf(type), settings),
       ];
-      const adapted = adapterFile(`beside-${type}`, 5n, { rank: 8, type });
+      const adapted = adapterFile(`beside-${type}`, 5n, { rank: 8, base: type });
       const [adapter, same] = [await ours.loadAdapter(adapted), await theirs.loadAdapter(adapted)];
       const request = sampled(3, 20);
       const alone = await ours.generate({ ...request, adapter, deterministic: true });
