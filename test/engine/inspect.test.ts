@@ -40,7 +40,7 @@ describe('inspectModel', () => {
         tensors: 16,
         parameters: matrices,
         bytes: (matrices / 256) * 144,
-        kernels: expect.stringMatching(/^(own|ggml)$/),
+        kernels: expect.stringMatching(/^(own|ggml)$/), // which of them: the test below
         why: expect.any(String),
       },
       {

@@ -158,7 +158,7 @@ describe.each(FORMATS)('ours of %s', (type) => {
 });
 
 describe('an adapter', () => {
-  test.each(['Q4_1', 'Q5_0', 'Q8_0', 'Q4_K'] as const)(
+  test.each(['Q4_0', 'Q4_1', 'Q5_0', 'Q8_0'] as const)(
     'of %s is what it is beside ggml’s products, and the same in replies and in score',
     async (type) => {
       if (!isThere()) return;
