@@ -216,9 +216,10 @@ TEST(shared_prefixes_give_the_gradients_and_statistics_of_separate_ones) {
             CHECK(s.modules[m].dormantDirections == together.modules[m].dormantDirections);
           }
         }
-        auto options = allTargets(shape, lowest);
+        auto model = randomModel(architecture, shape, 1);
+        auto options = allTargets(*model, shape, lowest);
         options.sharePrefixes = false;
-        Trainer trainer(randomModel(architecture, shape, 1), options);
+        Trainer trainer(std::move(model), options);
         randomiseB(trainer, 2);
         auto batch = treeBatch(shape, 4);
         const auto rows =
