@@ -10,9 +10,7 @@ namespace {
 constexpr int kLanes = 16, kBlockRows = 12, kBlockVectors = 2;
 constexpr std::int64_t kPanelWidth = kBlockVectors * kLanes;
 
-__m512bh pairsAt(const Bf16Pair* p) {
-  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
-}
+__m512bh pairsAt(const Bf16Pair* p) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p)); }
 
 // The register block of tile_product.inl; a multiply-add takes a pair of k.
 template <int Rows, int Vectors, bool Transposed>
@@ -72,10 +70,11 @@ void multiply(bool transposed, std::int64_t rows, std::int64_t columns, std::int
   constexpr int kHalf = kBlockVectors / 2;
   for (std::int64_t n = 0; n < columns; n += kPanelWidth, panels += panelStride) {
     // A last panel of few columns computes only half of the vectors.
-    const auto blocks = columns - n <= kPanelWidth / 2
-                            ? (transposed ? blocksOfPanel<kHalf, true> : blocksOfPanel<kHalf, false>)
-                            : (transposed ? blocksOfPanel<kBlockVectors, true>
-                                          : blocksOfPanel<kBlockVectors, false>);
+    const auto blocks =
+        columns - n <= kPanelWidth / 2
+            ? (transposed ? blocksOfPanel<kHalf, true> : blocksOfPanel<kHalf, false>)
+            : (transposed ? blocksOfPanel<kBlockVectors, true>
+                          : blocksOfPanel<kBlockVectors, false>);
     blocks(rows, pairs, tile, panels, c + n, cStride, accumulate);
   }
 }

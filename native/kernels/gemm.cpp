@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "support/cpu.h"
 #include "support/error.h"
 
 namespace isopro::kernels {
@@ -289,6 +290,27 @@ void serialProduct(const Variant& variant, ProductScratch& scratch, const Matrix
     multiplyPart(variant, exact, scratch, w, transposed, {0, rows}, {0, some},
                  scratch.panels.data(), depth, c + n0 * cN, cM, cN, accumulate);
   }
+}
+
+std::optional<double> bf16Speed() {
+  constexpr std::int64_t kSide = 512;
+  constexpr int kRounds = 5;
+  const Bf16Product* bf16 = bf16Product();
+  if (bf16 == nullptr) return std::nullopt;
+  const std::vector<float> values(kSide * kSide, 0.5f);
+  std::vector<float> y(values.size());
+  Matrix w = denseMatrix(values.data(), kSide, kSide);
+  w.rounds = true;
+  Engine exact(1), rounded(1, kernels(), bf16);
+  const auto least = [&](Engine& engine, std::int64_t before) {
+    const std::int64_t start = processCpuNanoseconds();
+    engine.xWt(w, values.data(), y.data(), kSide);
+    return std::min(before, processCpuNanoseconds() - start);
+  };
+  std::int64_t f32 = INT64_MAX, pairs = INT64_MAX;
+  for (int round = 0; round < kRounds; ++round)
+    f32 = least(exact, f32), pairs = least(rounded, pairs);
+  return static_cast<double>(f32) / static_cast<double>(std::max<std::int64_t>(1, pairs));
 }
 
 }  // namespace isopro::kernels

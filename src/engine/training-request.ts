@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { bounded } from './bounded-list.js';
 import { abortSignal } from './argument-check.js';
+import { precision } from './precision.js';
 import { seed } from './seed.js';
 import { single } from './single-precision.js';
 import { copied } from './typed-array.js';
@@ -89,6 +90,12 @@ export const trainerOptions = z
     seed: seed.default(0n),
     /** Number of threads; 0: the physical cores. Results do not depend on it. Default 0. */
     threads: z.int().min(0).max(1024).default(0),
+    /**
+     * Precision of the products with the model's weights. With bf16, weights and activations are
+     * rounded to bf16 for them; sums, factors, gradients and moments stay f32. Needs AVX512-BF16.
+     * Default 'f32'.
+     */
+    precision: precision.unwrap().default('f32'),
     /**
      * Memory for activations, gradients and moments in bytes, at least 150 MB of it for
      * activations. Activations that do not fit are recomputed. A micro-batch that does not fit even
