@@ -61,9 +61,9 @@ std::vector<TrainSequence> texts(std::int64_t vocabulary, std::size_t count, std
   for (TrainSequence& s : all) {
     for (std::size_t t = 0; t < length; ++t) {
       const bool again = t >= 16 && random.nextDouble() < 0.7;
-      s.tokens.push_back(again ? s.tokens[t - 16]
-                               : static_cast<std::int32_t>(random.nextDouble() *
-                                                           static_cast<double>(vocabulary)));
+      s.tokens.push_back(
+          again ? s.tokens[t - 16]
+                : static_cast<std::int32_t>(random.nextDouble() * static_cast<double>(vocabulary)));
       s.labelled.push_back(t > length * 2 / 3 ? 1 : 0);
     }
   }
@@ -71,8 +71,8 @@ std::vector<TrainSequence> texts(std::int64_t vocabulary, std::size_t count, std
 }
 
 // The least cosine of a module's gradient in bf16 with that in f32.
-double leastCosine(const std::function<std::unique_ptr<ModelWeights>()>& model,
-                   std::int64_t layers, const std::vector<TrainSequence>& batch) {
+double leastCosine(const std::function<std::unique_ptr<ModelWeights>()>& model, std::int64_t layers,
+                   const std::vector<TrainSequence>& batch) {
   std::vector<std::vector<float>> exact;
   double least = 1;
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
