@@ -3,13 +3,13 @@
  * another row touched is not counted, and what it left in the allocator is not found again.
  */
 import { readFileSync } from 'node:fs';
-import type { Precision } from '../src/engine/precision.js';
 import {
   createTrainer,
   type Trainer,
   type TrainerOptions,
   type TrainSequence,
 } from '../src/engine/trainer.js';
+import type { Precision } from '../src/engine/training-request.js';
 import { IsoproError } from '../src/errors.js';
 import { Random } from '../src/random.js';
 import { SHAPES, type ShapeName } from '../test/models/shapes.js';

@@ -8,7 +8,8 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { requirePrecision, type Precision } from '../src/engine/precision.js';
+import { requirePrecision } from '../src/engine/precision.js';
+import type { Precision } from '../src/engine/training-request.js';
 import { IsoproError } from '../src/errors.js';
 import { SHAPES, type ShapeName } from '../test/models/shapes.js';
 import type { GroupRequest, GroupRow, RowReply, StepRequest, StepRow } from './train-row.js';

@@ -1,19 +1,7 @@
-/** Precision of the trainer's products with the model's weights. */
-import { z } from 'zod';
+/** Whether this processor trains in a precision, and how a precision is recorded. */
 import { IsoproError } from '../errors.js';
 import { loadAddon } from './addon.js';
-
-export const PRECISIONS = ['f32', 'bf16'] as const;
-export type Precision = (typeof PRECISIONS)[number];
-
-/** The setting wherever something is trained. It is undefined rather than f32. */
-export const precision = z
-  .enum(PRECISIONS)
-  .optional()
-  .describe(
-    'products with the weights in training: f32, or bf16, which rounds weights and activations and needs AVX512-BF16',
-  )
-  .meta({ defaultText: 'f32' });
+import type { Precision } from './training-request.js';
 
 const LACKING = 'bf16 needs AVX512-BF16, which this processor does not have';
 

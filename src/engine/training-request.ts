@@ -4,7 +4,6 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { bounded } from './bounded-list.js';
 import { abortSignal } from './argument-check.js';
-import { precision } from './precision.js';
 import { seed } from './seed.js';
 import { single } from './single-precision.js';
 import { copied } from './typed-array.js';
@@ -12,6 +11,19 @@ import { copied } from './typed-array.js';
 /** The linear maps of a block that LoRA can adapt. */
 export const LORA_TARGETS = ['q', 'k', 'v', 'o', 'gate', 'up', 'down'] as const;
 export type LoraTarget = (typeof LORA_TARGETS)[number];
+
+/** Of the operands of products with the model's weights. */
+export const PRECISIONS = ['f32', 'bf16'] as const;
+export type Precision = (typeof PRECISIONS)[number];
+
+/** The setting wherever something is trained. It is undefined rather than f32. */
+export const precision = z
+  .enum(PRECISIONS)
+  .optional()
+  .describe(
+    'products with the weights in training: f32, or bf16, which rounds weights and activations and needs AVX512-BF16',
+  )
+  .meta({ defaultText: 'f32' });
 
 const positive = single.positive();
 const fraction = single.min(0).lt(1);

@@ -1,6 +1,6 @@
 import { benchGroup, benchTrain } from '../../../bench/train.js';
 import type { BesideF32 } from '../../../bench/train-row.js';
-import { PRECISIONS, type Precision } from '../../engine/precision.js';
+import { PRECISIONS, type Precision } from '../../engine/training-request.js';
 import { given } from '../../given.js';
 import { printJson, printNote, UsageError } from '../output.js';
 import { formatBytes } from '../quantities.js';

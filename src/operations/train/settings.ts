@@ -1,6 +1,7 @@
 /** The settings of a training, and those of them that its state is held to. */
 import { z } from 'zod';
-import { precision, precisionProblems, recorded } from '../../engine/precision.js';
+import { precisionProblems, recorded } from '../../engine/precision.js';
+import { precision } from '../../engine/training-request.js';
 import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import { BEST_QUALITY, qualityLine, WEIGHTINGS } from '../../tasks/curation/quality.js';
 import { TRACKER_NAMES } from '../../trackers/trackers.js';
