@@ -33,7 +33,6 @@ void prefetch(const Matrix& w, std::int64_t row, Range columns) {
 // The two products underneath: operands as they are, and operands rounded to bf16. Both are walked
 // in the same way; a step of k is one value in the first and a pair in the second.
 struct ExactProduct {
-  using Element = float;
   const Variant& variant;
 
   std::int64_t panelWidth() const { return variant.panelWidth; }
@@ -51,7 +50,6 @@ struct ExactProduct {
 };
 
 struct RoundedProduct {
-  using Element = Bf16Pair;
   const Bf16Product& bf16;
 
   std::int64_t panelWidth() const { return bf16.panelWidth; }
@@ -73,11 +71,10 @@ struct RoundedProduct {
 // Rows [m.begin, m.end) of C = op(W) B for the columns [n.begin, n.end) of the packed panels; `c`
 // points at column 0 of the panels. Plain, W is walked in tiles of rows x kTileColumns, transposed
 // in tiles of kTileRows x kTileColumns whose columns are the rows of C.
-template <typename Product>
+template <typename Product, typename Element>
 void multiplyPart(const Variant& variant, const Product& kernel, ProductScratch& scratch,
-                  const Matrix& w, bool transposed, Range m, Range n,
-                  const typename Product::Element* panels, std::int64_t depth, float* c,
-                  std::int64_t cM, std::int64_t cN, bool accumulate) {
+                  const Matrix& w, bool transposed, Range m, Range n, const Element* panels,
+                  std::int64_t depth, float* c, std::int64_t cM, std::int64_t cN, bool accumulate) {
   if (m.begin >= m.end || n.begin >= n.end) return;
   const std::int64_t stepM = transposed ? kTileColumns : kTileRows;
   const std::int64_t stepK = transposed ? kTileRows : kTileColumns;
@@ -110,10 +107,9 @@ void multiplyPart(const Variant& variant, const Product& kernel, ProductScratch&
   }
 }
 
-template <typename Product>
+template <typename Product, typename Element>
 void packPanels(const Product& kernel, const float* b, std::int64_t bK, std::int64_t bN,
-                std::int64_t depth, std::int64_t columns, Range panelRange,
-                typename Product::Element* panels) {
+                std::int64_t depth, std::int64_t columns, Range panelRange, Element* panels) {
   const std::int64_t width = kernel.panelWidth();
   for (std::int64_t panel = panelRange.begin; panel < panelRange.end; ++panel) {
     const std::int64_t n = panel * width;
@@ -243,11 +239,10 @@ void Engine::product(const Matrix& w, bool transposed, const float* b, std::int6
   }
 }
 
-template <typename Product>
-void Engine::productBy(const Product& kernel, std::vector<typename Product::Element>& buffer,
-                       const Matrix& w, bool transposed, const float* b, std::int64_t bK,
-                       std::int64_t bN, float* c, std::int64_t cM, std::int64_t cN,
-                       std::int64_t columns, bool accumulate) {
+template <typename Product, typename Element>
+void Engine::productBy(const Product& kernel, std::vector<Element>& buffer, const Matrix& w,
+                       bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
+                       std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate) {
   const std::int64_t rows = transposed ? w.columns : w.rows;
   const std::int64_t depth = transposed ? w.rows : w.columns;
   const std::int64_t width = kernel.panelWidth();

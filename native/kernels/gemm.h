@@ -88,10 +88,10 @@ class Engine {
   void product(const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN,
                float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
   bool roundsWith(const Matrix& w) const { return w.rounds && bf16_ != nullptr; }
-  template <typename Product>
-  void productBy(const Product& kernel, std::vector<typename Product::Element>& buffer,
-                 const Matrix& w, bool transposed, const float* b, std::int64_t bK, std::int64_t bN,
-                 float* c, std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
+  template <typename Product, typename Element>
+  void productBy(const Product& kernel, std::vector<Element>& buffer, const Matrix& w,
+                 bool transposed, const float* b, std::int64_t bK, std::int64_t bN, float* c,
+                 std::int64_t cM, std::int64_t cN, std::int64_t columns, bool accumulate);
 };
 
 // The same product by one thread, for small dense matrices inside a parallel region (attention):
