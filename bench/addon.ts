@@ -27,6 +27,7 @@ export interface BenchAddon {
     peers: boolean;
   }): Promise<{
     gflops: number;
+    bf16: number | null;
     toFloat: number | null;
     openblas: number | null;
     ggmlOutProd: number | null;

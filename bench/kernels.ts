@@ -10,6 +10,8 @@ export interface KernelRow {
   readonly type: string;
   readonly tokens: number;
   readonly gflops: number;
+  /** The same products with operands rounded to bf16; null where this processor has none. */
+  readonly bf16: number | null;
   /**
    * The same products, their tiles dequantised by ggml's to_float: what the code of our own for a
    * type gains.

@@ -3,7 +3,13 @@
  * another row touched is not counted, and what it left in the allocator is not found again.
  */
 import { readFileSync } from 'node:fs';
-import { createTrainer, type TrainSequence } from '../src/engine/trainer.js';
+import {
+  createTrainer,
+  type Trainer,
+  type TrainerOptions,
+  type TrainSequence,
+} from '../src/engine/trainer.js';
+import type { Precision } from '../src/engine/training-request.js';
 import { IsoproError } from '../src/errors.js';
 import { Random } from '../src/random.js';
 import { SHAPES, type ShapeName } from '../test/models/shapes.js';
@@ -31,6 +37,15 @@ export interface StepRow {
   readonly anonymousBytes: number | null;
   /** Threads that the trainer took. */
   readonly threads: number;
+  /** Null where the row itself is in f32. */
+  readonly beside: BesideF32 | null;
+}
+
+/** The same step in f32, measured by turns with the row's own in bf16. */
+export interface BesideF32 {
+  readonly tokensPerSecond: number;
+  /** Processor seconds of a step in f32 over those in bf16. */
+  readonly times: number;
 }
 
 /** Tokens/s of a step on a group of replies to one prompt, every reply counted with its prompt. */
@@ -40,6 +55,8 @@ export interface GroupRow {
   readonly shared: number;
   /** The same, with prompts that differ in their first token. */
   readonly unshared: number;
+  /** Of the step with the prompt shared; null where the row itself is in f32. */
+  readonly beside: BesideF32 | null;
   readonly peakRssBytes: number | null;
   readonly anonymousBytes: number | null;
 }
@@ -50,6 +67,7 @@ interface RowRequest {
   readonly layers: number;
   readonly threads: number;
   readonly rounds: number;
+  readonly precision: Precision;
 }
 
 export interface StepRequest extends RowRequest {
@@ -72,14 +90,19 @@ export type RowReply =
 const TOKENS = 512;
 const SEQUENCES = 2;
 
-async function measureStep({ shape, layers, threads, rounds }: StepRequest): Promise<StepRow> {
+async function measureStep({
+  shape,
+  layers,
+  threads,
+  rounds,
+  precision,
+}: StepRequest): Promise<StepRow> {
   const addon = loadBenchAddon();
   const all = SHAPES[shape].layers;
   const memory = watchMemory();
-  await using trainer = await createTrainer(
-    { path: benchModel(shape) },
-    { threads, lora: { rank: 16, layers: { top: layers } } },
-  );
+  const options = { threads, lora: { rank: 16, layers: { top: layers } } };
+  await using trainer = await createTrainer({ path: benchModel(shape) }, { ...options, precision });
+  await using exact = await besideOf(precision, shape, options);
   const random = new Random(1n);
   const length = TOKENS / SEQUENCES;
   let batch: TrainSequence[] = Array.from({ length: SEQUENCES }, () => ({
@@ -104,16 +127,19 @@ async function measureStep({ shape, layers, threads, rounds }: StepRequest): Pro
     const dX = (await addon.productRates({ op: 'dX', ...request })).gflops;
     return 2 / (1 / y + 1 / dX);
   };
-  const times: number[] = [];
+  const times: Cost[] = [];
+  const exactTimes: Cost[] = [];
   const products: number[] = [];
   for (let round = 0; round <= rounds; round++) {
-    const time = await seconds(() => trainer.step(batch));
+    const time = await cost(() => trainer.step(batch));
+    const exactTime = exact === undefined ? undefined : await cost(() => exact.step(batch));
     if (round === 0) continue; // memory is touched for the first time
     times.push(time);
+    if (exactTime !== undefined) exactTimes.push(exactTime);
     memory.stop(); // the bare product has its own
     products.push(await product());
   }
-  const time = median(times);
+  const time = median(times.map(({ seconds }) => seconds));
   return {
     shape,
     layers,
@@ -123,16 +149,40 @@ async function measureStep({ shape, layers, threads, rounds }: StepRequest): Pro
     gemmGflops: median(products),
     ...memory.stop(),
     threads: trainer.info.threads,
+    beside: beside(times, exactTimes, TOKENS),
+  };
+}
+
+/** A trainer in f32 to measure by turns, where the first is in another precision. */
+const besideOf = async (
+  precision: Precision,
+  shape: ShapeName,
+  options: TrainerOptions,
+): Promise<Trainer | undefined> =>
+  precision === 'f32' ? undefined : createTrainer({ path: benchModel(shape) }, options);
+
+function beside(
+  times: readonly Cost[],
+  exact: readonly Cost[],
+  tokensOfStep: number,
+): BesideF32 | null {
+  if (exact.length === 0) return null;
+  const processor = (of: readonly Cost[]): number => median(of.map((each) => each.processor));
+  return {
+    tokensPerSecond: tokensOfStep / median(exact.map(({ seconds }) => seconds)),
+    times: processor(exact) / processor(times),
   };
 }
 
 async function measureGroup(request: GroupRequest): Promise<GroupRow> {
   const { shape, layers, threads, rounds, promptTokens, replyTokens, group, memoryBytes } = request;
   const memory = watchMemory();
+  const options = { threads, memoryBytes, lora: { rank: 16, layers: { top: layers } } };
   await using trainer = await createTrainer(
     { path: benchModel(shape) },
-    { threads, memoryBytes, lora: { rank: 16, layers: { top: layers } } },
+    { ...options, precision: request.precision },
   );
+  await using exact = await besideOf(request.precision, shape, options);
   const random = new Random(1n);
   const prompt = tokens(random, shape, promptTokens);
   const replies = Array.from({ length: group }, () => tokens(random, shape, replyTokens));
@@ -155,18 +205,23 @@ async function measureGroup(request: GroupRequest): Promise<GroupRow> {
     await batchOf((index) => Int32Array.of(index, ...prompt.subarray(1))),
   ];
   await trainer.step(batches[0]!.slice(0, 1)); // the weights are read for the first time
-  const rates: number[][] = [[], []];
+  await exact?.step(batches[0]!.slice(0, 1));
+  const times: Cost[][] = [[], []];
+  const exactTimes: Cost[] = [];
   for (let round = 0; round < rounds; round++) {
     for (const [which, batch] of batches.entries())
-      rates[which]!.push(
-        (group * (promptTokens + replyTokens)) / (await seconds(() => trainer.step(batch))),
-      );
+      times[which]!.push(await cost(() => trainer.step(batch)));
+    if (exact !== undefined) exactTimes.push(await cost(() => exact.step(batches[0]!)));
   }
+  const tokensOfStep = group * (promptTokens + replyTokens);
+  const rate = (of: readonly Cost[]): number =>
+    tokensOfStep / median(of.map(({ seconds }) => seconds));
   return {
     shape,
     layers,
-    shared: median(rates[0]!),
-    unshared: median(rates[1]!),
+    shared: rate(times[0]!),
+    unshared: rate(times[1]!),
+    beside: beside(times[0]!, exactTimes, tokensOfStep),
     ...memory.stop(),
   };
 }
@@ -174,10 +229,20 @@ async function measureGroup(request: GroupRequest): Promise<GroupRow> {
 const tokens = (random: Random, shape: ShapeName, length: number): Int32Array =>
   Int32Array.from({ length }, () => random.nextInteger(0, SHAPES[shape].vocabularySize - 1));
 
-async function seconds(work: () => Promise<unknown>): Promise<number> {
+interface Cost {
+  /** By the clock. */
+  readonly seconds: number;
+  /** Processor seconds of all threads. */
+  readonly processor: number;
+}
+
+async function cost(work: () => Promise<unknown>): Promise<Cost> {
+  const before = process.cpuUsage();
   const started = performance.now();
   await work();
-  return (performance.now() - started) / 1000;
+  const seconds = (performance.now() - started) / 1000;
+  const { user, system } = process.cpuUsage(before);
+  return { seconds, processor: (user + system) / 1e6 };
 }
 
 /**

@@ -8,6 +8,8 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { requirePrecision } from '../src/engine/precision.js';
+import type { Precision } from '../src/engine/training-request.js';
 import { IsoproError } from '../src/errors.js';
 import { SHAPES, type ShapeName } from '../test/models/shapes.js';
 import type { GroupRequest, GroupRow, RowReply, StepRequest, StepRow } from './train-row.js';
@@ -23,6 +25,8 @@ interface RowOptions {
   readonly top: readonly number[];
   readonly threads: number;
   readonly rounds: number;
+  /** With bf16, the same step in f32 is measured by turns. */
+  readonly precision: Precision;
 }
 
 export interface TrainBenchOptions extends RowOptions {
@@ -56,6 +60,7 @@ export async function benchTrain({
   onRow,
   ...options
 }: TrainBenchOptions): Promise<{ rows: TrainRow[] }> {
+  requirePrecision(options.precision, 'precision');
   const rows: TrainRow[] = [];
   for (const request of rowsOf(options)) {
     const row = await measured<StepRow>({ kind: 'step', ...request });
@@ -75,6 +80,7 @@ export async function benchGroup({
   ...options
 }: GroupBenchOptions): Promise<{ rows: GroupRow[] }> {
   const { promptTokens, replyTokens, group } = options;
+  requirePrecision(options.precision, 'precision');
   const rows: GroupRow[] = [];
   for (const request of rowsOf(options)) {
     const memoryBytes = options.memoryBytes ?? GROUP_MEMORY[request.shape];
@@ -93,13 +99,20 @@ export async function benchGroup({
   return { rows };
 }
 
-const rowsOf = ({ shapes, top, threads, rounds }: RowOptions): Omit<StepRequest, 'kind'>[] =>
+const rowsOf = ({
+  shapes,
+  top,
+  threads,
+  rounds,
+  precision,
+}: RowOptions): Omit<StepRequest, 'kind'>[] =>
   shapes.flatMap((shape) =>
     top.map((count) => ({
       shape,
       layers: count === 0 ? SHAPES[shape].layers : Math.min(count, SHAPES[shape].layers),
       threads,
       rounds,
+      precision,
     })),
   );
 

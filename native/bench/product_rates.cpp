@@ -116,7 +116,7 @@ ProductRates productRates(const ProductRequest& r) {
   const std::size_t rowBytes = ggml_row_size(type, r.columns);
   std::vector<std::uint8_t> blocks(rowBytes * static_cast<std::size_t>(r.rows));
   ggml_quantize_chunk(type, dense.data(), blocks.data(), 0, r.rows, r.columns, nullptr);
-  const Matrix w{blocks.data(), type, r.rows, r.columns, rowBytes};
+  const Matrix w{blocks.data(), type, r.rows, r.columns, rowBytes, true};
   for (std::int64_t row = 0; row < r.rows; ++row)
     kernels::readRow(kernels::kernels(), w, row, 0, r.columns, dense.data() + row * r.columns);
 
@@ -128,13 +128,15 @@ ProductRates productRates(const ProductRequest& r) {
   kernels::Variant ggmls = kernels::kernels();
   ggmls.dequantise = [](ggml_type, const void*, float*, std::int64_t) { return false; };
   Engine byToFloat(r.threads, ggmls);
+  const kernels::Bf16Product* bf16 = kernels::bf16Product();
+  Engine rounded(r.threads, kernels::kernels(), bf16);
   const OpenBlas blas = r.peers ? openBlas() : OpenBlas{};
   if (blas.setThreads != nullptr) blas.setThreads(r.threads);
   std::unique_ptr<GgmlOutProduct> ggmlOutProduct;
   if (r.transposed && r.peers)
     ggmlOutProduct = std::make_unique<GgmlOutProduct>(w, r.tokens, x, r.threads);
 
-  std::vector<double> ours, toFloat, sgemm, outProd;
+  std::vector<double> ours, inBf16, toFloat, sgemm, outProd;
   const auto product = [&](Engine& by) {
     return seconds(r, [&] {
       r.transposed ? by.yW(w, x.data(), y.data(), r.tokens)
@@ -143,6 +145,7 @@ ProductRates productRates(const ProductRequest& r) {
   };
   for (int round = 0; round <= r.rounds; ++round) {  // the first warms up
     ours.push_back(product(engine));
+    if (r.peers && bf16 != nullptr) inBf16.push_back(product(rounded));
     if (r.peers) toFloat.push_back(product(byToFloat));
     if (blas.sgemm != nullptr) {
       constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
@@ -163,7 +166,7 @@ ProductRates productRates(const ProductRequest& r) {
     std::sort(times.begin(), times.end());
     return 2e-9 * static_cast<double>(r.tokens * r.rows * r.columns) / times[times.size() / 2];
   };
-  return {rate(ours), rate(toFloat), rate(sgemm), rate(outProd)};
+  return {rate(ours), rate(inBf16), rate(toFloat), rate(sgemm), rate(outProd)};
 }
 
 }  // namespace isopro::bench

@@ -18,6 +18,7 @@ struct ProductRequest {
 // GFLOP/s of the median round; 0 where a peer is absent.
 struct ProductRates {
   double ours = 0;
+  double bf16 = 0;     // ours, rounded to bf16; 0 where this processor has no such product
   double toFloat = 0;  // ours, with the tiles dequantised by ggml's to_float
   double openBlas = 0, outProd = 0;
 };

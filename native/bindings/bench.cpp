@@ -48,7 +48,7 @@ Napi::Value bareLoop(const Napi::CallbackInfo& info) {
 }
 
 // productRates({op: 'Y' | 'dX', type, rows, columns, tokens, threads, rounds, peers}):
-// Promise<{gflops, toFloat, openblas, ggmlOutProd}>
+// Promise<{gflops, bf16, toFloat, openblas, ggmlOutProd}>
 Napi::Value measureProduct(const Napi::CallbackInfo& info) {
   const auto object = info[0].As<Napi::Object>();
   const auto integer = [&](const char* name) {
@@ -70,6 +70,7 @@ Napi::Value measureProduct(const Napi::CallbackInfo& info) {
         result.Set(name, rate > 0 ? Napi::Number::New(env, rate) : env.Null());
       };
       set("gflops", rates.ours);
+      set("bf16", rates.bf16);
       set("toFloat", rates.toFloat);
       set("openblas", rates.openBlas);
       set("ggmlOutProd", rates.outProd);

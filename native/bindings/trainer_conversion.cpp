@@ -57,6 +57,8 @@ TrainerOptions optionsOf(const Napi::Object& object) {
   options.seed = object.Get("seed").As<Napi::BigInt>().Uint64Value(&lossless);
   const auto threads = static_cast<int>(integerOf(object.Get("threads")));
   options.threads = threads > 0 ? threads : physicalCores();
+  options.precision = textOf(object.Get("precision")) == "bf16" ? training::Precision::bf16
+                                                                : training::Precision::f32;
   options.memoryBytes = static_cast<std::size_t>(integerOf(object.Get("memoryBytes")));
   options.microBatchTokens = integerOf(object.Get("microBatchTokens"));
   options.sharePrefixes = truthOf(object.Get("sharePrefixes"));

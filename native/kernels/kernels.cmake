@@ -2,6 +2,7 @@
 # Function isopro_use_kernels(target): adds them all to a target.
 set(ISOPRO_KERNEL_VARIANTS)
 set(ISOPRO_PRODUCT_VARIANTS)
+include(CheckCXXCompilerFlag)
 
 # Contraction is what makes a * b + c one fused operation; it is off by default in ISO mode.
 macro(isopro_kernel_variant name)
@@ -35,6 +36,16 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64" AND NOT CMAKE_OSX_ARCHITE
   isopro_kernel_variant(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
   isopro_product_variant(avx2 -mavx2 -mfma -mf16c)
   isopro_product_variant(avx512vnni -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
+  # Where the products go through a BLAS, bf16 has no way in (gemm.cpp).
+  check_cxx_compiler_flag(-mavx512bf16 ISOPRO_COMPILES_AVX512BF16)
+  if(ISOPRO_COMPILES_AVX512BF16 AND NOT APPLE AND NOT ISOPRO_TEST_BLAS)
+    add_library(isopro_bf16_product OBJECT native/kernels/bf16_product.cpp)
+    target_include_directories(isopro_bf16_product PRIVATE native)
+    target_link_libraries(isopro_bf16_product PRIVATE isopro_llama_headers)
+    target_compile_options(isopro_bf16_product PRIVATE -O3 -Wall -Wextra -Werror
+      -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16
+      "$<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-uninitialized;-Wno-maybe-uninitialized>")
+  endif()
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64" AND NOT MSVC)
   isopro_product_variant(neon -march=armv8.2-a+dotprod)
 endif()
@@ -55,4 +66,8 @@ function(isopro_use_kernels target)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:isopro_products_${name}>)
     target_compile_definitions(${target} PRIVATE ISOPRO_PRODUCTS_${name})
   endforeach()
+  if(TARGET isopro_bf16_product)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:isopro_bf16_product>)
+    target_compile_definitions(${target} PRIVATE ISOPRO_BF16_PRODUCT)
+  endif()
 endfunction()

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,42 @@ inline Values product(const Values& x, const Values& w, std::size_t tokens, std:
       const double value = x[t * inputs + i];
       const double* weights = &byInput[i * outputs];
       for (std::size_t o = 0; o < outputs; ++o) row[o] += value * weights[o];
+    }
+  }
+  return y;
+}
+
+inline float withoutSubnormals(float value) {
+  return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
+}
+
+// To the nearest bf16, ties to even; subnormal values become zero, NaN stays NaN.
+inline float roundToBf16(float value) {
+  value = withoutSubnormals(value);
+  if (std::isnan(value)) return value;
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}
+
+// `product` with operands rounded to bf16, and the sums of f32 as bf16_product.h says: the only
+// reference that fixes every bit.
+inline std::vector<float> bf16Product(const std::vector<float>& x, const std::vector<float>& w,
+                                      std::size_t tokens, std::size_t inputs, std::size_t outputs) {
+  std::vector<float> y(tokens * outputs);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t o = 0; o < outputs; ++o) {
+      float sum = 0;
+      const auto add = [&](std::size_t i) {
+        if (i < inputs) {
+          sum = withoutSubnormals(
+              std::fma(roundToBf16(x[t * inputs + i]), roundToBf16(w[o * inputs + i]), sum));
+        }
+      };
+      for (std::size_t i = 0; i < inputs; i += 2) add(i + 1), add(i);
+      y[t * outputs + o] = sum;
     }
   }
   return y;

@@ -9,6 +9,13 @@ namespace {
 
 using kernels::denseMatrix;
 
+// Products with the model's weights may round, those with what is added to them do not.
+Matrix weightOf(const Linear& linear) {
+  Matrix w = linear.weight;
+  w.rounds = true;
+  return w;
+}
+
 Matrix factor(const Parameter& p) { return denseMatrix(p.value.data(), p.rows, p.columns); }
 
 // to = or += from, each entry kept with probability 1 - p and scaled by 1 / (1 - p). The draw
@@ -53,7 +60,7 @@ void scaleLow(Pass& pass, float scale) {
 }  // namespace
 
 void linearForward(Pass& pass, Linear& linear, const float* x, float* y) {
-  pass.engine.xWt(linear.weight, x, y, pass.tokens);
+  pass.engine.xWt(weightOf(linear), x, y, pass.tokens);
   if (!linear.bias.empty()) {
     const float* bias = linear.trainedBias ? linear.trainedBias->value.data() : linear.bias.data();
     const std::int64_t width = linear.outputs();
@@ -74,7 +81,7 @@ void linearBackward(Pass& pass, Linear& linear, const float* x, const float* dy,
                     bool accumulate) {
   Engine& engine = pass.engine;
   const std::int64_t tokens = pass.tokens;
-  if (dx != nullptr) engine.yW(linear.weight, dy, dx, tokens, accumulate);
+  if (dx != nullptr) engine.yW(weightOf(linear), dy, dx, tokens, accumulate);
   if (linear.trainedWeight) {
     engine.addYtX(dy, x, linear.trainedWeight->gradient.data(), tokens, linear.outputs(),
                   linear.inputs());

@@ -10,13 +10,25 @@ namespace {
 
 constexpr std::size_t kLeastActivationBytes = 150'000'000;
 
+const kernels::Bf16Product* bf16For(Precision precision) {
+  if (!available(precision)) invalid("precision: this processor does not multiply in bf16");
+  return precision == Precision::bf16 ? kernels::bf16Product() : nullptr;
+}
+
 }  // namespace
+
+bool available(Precision precision) {
+  return precision == Precision::f32 || kernels::bf16Product() != nullptr;
+}
 
 Trainer::Trainer(const std::string& modelPath, const TrainerOptions& options)
     : Trainer(loadWeights(modelPath), options) {}
 
 Trainer::Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& options)
-    : options_(options), engine_(options.threads), model_(std::move(model)), random_(options.seed) {
+    : options_(options),
+      engine_(options.threads, kernels::kernels(), bf16For(options.precision)),
+      model_(std::move(model)),
+      random_(options.seed) {
   network_ = std::make_unique<Network>(*model_, engine_, kLeastActivationBytes);
   if (options_.allWeights) {
     trainAllWeights();

@@ -25,12 +25,19 @@ struct Target {
   float dropout;
 };
 
+// Of the operands of products with the model's weights: `bf16` rounds weights and activations
+// (kernels/bf16_product.h). Sums, factors, their gradients and moments are f32 in both.
+enum class Precision { f32, bf16 };
+// Whether this processor multiplies so.
+bool available(Precision precision);
+
 struct TrainerOptions {
   std::vector<Target> targets;  // empty with allWeights
   bool allWeights = false;      // every weight of an F32 model instead of LoRA factors
   OptimiserOptions optimiser;
   std::uint64_t seed = 0;
   int threads = 1;
+  Precision precision = Precision::f32;
   // Activations, gradients and moments together; at least kLeastActivationBytes go to activations.
   // A micro-batch that does not fit with nothing kept but the inputs of its blocks is
   // INVALID_ARGUMENT.
@@ -74,7 +81,8 @@ struct TrainerTimes {
 // counters as they were.
 class Trainer {
  public:
-  // Throws what loadWeights throws; INVALID_ARGUMENT for a target that the model does not have.
+  // Throws what loadWeights throws; INVALID_ARGUMENT for a target that the model does not have and
+  // a precision that the processor does not.
   Trainer(const std::string& modelPath, const TrainerOptions& options);
   // On a model already in memory (tests).
   Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& options);

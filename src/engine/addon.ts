@@ -558,6 +558,10 @@ export interface Addon {
   backends(): { name: string; description: string; type: 'cpu' | 'gpu' | 'other' }[];
   /** Instruction sets that the loaded CPU back end was compiled for, by ggml's names. */
   processorFeatures(): Record<string, string>;
+  /** Whether the trainer multiplies in bf16 on this processor. */
+  readonly multipliesBf16: boolean;
+  /** Rate of one such product over that in f32; null if there is none. Takes some 50 ms. */
+  bf16Speed(): number | null;
   /** loadModel's default of threads. */
   physicalCores(): number;
   /** Without `byLlama`, llama.cpp does not see the file. */

@@ -126,6 +126,7 @@ function nativeAddon(): Finding[] {
     const backends = addon.backends();
     const features = Object.keys(addon.processorFeatures());
     const cores = addon.physicalCores();
+    const speed = addon.bf16Speed();
     const metalExpected = process.platform === 'darwin' && process.arch === 'arm64';
     const metalMissing = metalExpected && !backends.some(({ type }) => type === 'gpu');
     return [
@@ -152,6 +153,13 @@ function nativeAddon(): Finding[] {
         'threads',
         `${cores} by default (physical cores); CPU back end for ${features.join(', ') || 'the base instruction set'}`,
         { physicalCores: cores, features },
+      ),
+      ok(
+        'training precision',
+        speed === null
+          ? 'f32; bf16 needs AVX512-BF16, which this processor does not have'
+          : `f32, and bf16 at ${speed.toFixed(1)} times the rate of f32${speed < 1 ? ': here --precision bf16 saves no time' : ''}`,
+        { bf16Speed: speed },
       ),
     ];
   } catch (error) {

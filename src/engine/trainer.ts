@@ -30,6 +30,7 @@ import { bounded } from './bounded-list.js';
 import { checked } from './argument-check.js';
 import type { Model } from './model.js';
 import { resolveModel } from './model-files.js';
+import { requirePrecision } from './precision.js';
 import { single } from './single-precision.js';
 import {
   exportModelOptions,
@@ -85,6 +86,7 @@ export async function createTrainer(
   options: TrainerOptions = {},
 ): Promise<Trainer> {
   const valid = checked(trainerOptions, options, 'options');
+  requirePrecision(valid.precision, 'options.precision');
   // the names that loadModel takes, where nothing is to be downloaded
   const { path: modelPath } = await resolveModel(
     checked(z.string().min(1), model.path, 'model.path'),

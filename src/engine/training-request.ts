@@ -15,6 +15,19 @@ export type LoraTarget = (typeof LORA_TARGETS)[number];
 const LORA_MODULES = [...LORA_TARGETS, 'qkv'] as const;
 export type LoraModule = (typeof LORA_MODULES)[number];
 
+/** Of the operands of products with the model's weights. */
+export const PRECISIONS = ['f32', 'bf16'] as const;
+export type Precision = (typeof PRECISIONS)[number];
+
+/** The setting wherever something is trained. It is undefined rather than f32. */
+export const precision = z
+  .enum(PRECISIONS)
+  .optional()
+  .describe(
+    'products with the weights in training: f32, or bf16, which rounds weights and activations and needs AVX512-BF16',
+  )
+  .meta({ defaultText: 'f32' });
+
 const positive = single.positive();
 const fraction = single.min(0).lt(1);
 const rank = z.int().min(1).max(4096);
@@ -96,6 +109,12 @@ export const trainerOptions = z
     seed: seed.default(0n),
     /** Number of threads; 0: the physical cores. Results do not depend on it. Default 0. */
     threads: z.int().min(0).max(1024).default(0),
+    /**
+     * Precision of the products with the model's weights. With bf16, weights and activations are
+     * rounded to bf16 for them; sums, factors, gradients and moments stay f32. Needs AVX512-BF16.
+     * Default 'f32'.
+     */
+    precision: precision.unwrap().default('f32'),
     /**
      * Memory for activations, gradients and moments in bytes, at least 150 MB of it for
      * activations. Activations that do not fit are recomputed. A micro-batch that does not fit even

@@ -3,7 +3,12 @@ import path from 'node:path';
 import { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
-import { mergeSettings, resolveSettings, type RunSettingsInput } from '../training/settings.js';
+import {
+  mergeSettings,
+  requireMachine,
+  resolveSettings,
+  type RunSettingsInput,
+} from '../training/settings.js';
 import {
   ablate as compare,
   ABLATION_SEEDS,
@@ -62,7 +67,7 @@ export const ablate = operation<z.ZodObject, AblationResult, AblationRequest>({
   flags: RUN_FLAGS,
   read(asked) {
     const stated = mergeSettings(runPart(asked as object));
-    resolveSettings(stated);
+    requireMachine(resolveSettings(stated));
     return { ...checked(own, part(asked as object, isOwn), 'settings'), stated };
   },
   async run({ stated, out, conditions, seeds }, { signal, tell }) {

@@ -13,7 +13,12 @@ import type { BegunRun, RunHooks } from '../training/hooks.js';
 import { MODES } from '../training/modes/mode.js';
 import { withProfile } from '../training/profile.js';
 import type { RunResult } from '../training/result.js';
-import { mergeSettings, resolveSettings, type RunSettingsInput } from '../training/settings.js';
+import {
+  mergeSettings,
+  requireMachine,
+  resolveSettings,
+  type RunSettingsInput,
+} from '../training/settings.js';
 import { compareModes, type Comparison } from './compare-modes.js';
 import { output, REGISTRY, verifierThreads } from './members.js';
 import { unreadableTask } from './notes.js';
@@ -184,7 +189,7 @@ const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition
         Object.fromEntries(all.filter((entry) => !isOwn(entry))),
         preset,
       );
-      resolveSettings(stated);
+      requireMachine(resolveSettings(stated));
       if (request.publish && request.mode.join() !== 'isopro')
         throw new IsoproError(
           'INVALID_ARGUMENT',

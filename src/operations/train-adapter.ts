@@ -84,6 +84,10 @@ export interface TrainAdapterOptions {
   readonly resume?: boolean;
   /** Trackers to write metrics for, as files in `OUT.trackers`. */
   readonly logTo?: readonly TrackerName[];
+  /**
+   * Precision of the products with the model's weights; `bf16` needs AVX512-BF16. Default `f32`.
+   */
+  readonly precision?: 'f32' | 'bf16';
   /** Number of threads; 0: the physical cores. */
   readonly threads?: number;
   readonly signal?: AbortSignal;

@@ -41,6 +41,7 @@ import { withProfile } from './profile.js';
 import {
   inUse,
   isResolved,
+  requireMachine,
   resolveSettings,
   taskOptions,
   type RunSettings,
@@ -117,6 +118,7 @@ export async function planRun(
   signal?: AbortSignal,
   verifierThreads = 1,
 ): Promise<RunPlan> {
+  requireMachine(resolveSettings(input));
   const settings = isResolved(input) ? input : resolveSettings(await withProfile(input, signal));
   const sinceStart = stopwatch();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });

@@ -7,6 +7,7 @@ import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { createTrainer, type Trainer } from '../engine/trainer.js';
+import { given } from '../given.js';
 import { seedOf, type RunSettings } from './settings.js';
 
 export interface LearnerOptions {
@@ -43,13 +44,14 @@ export class Learner {
   static async create(options: LearnerOptions): Promise<Learner> {
     const { model, settings, layers } = options;
     const { targets, rank, scale, dropout, trainerMemory } = settings.layers;
-    const { learningRate, warmupSteps, maxNorm, weightDecay } = settings.optimiser;
+    const { learningRate, warmupSteps, maxNorm, weightDecay, precision } = settings.optimiser;
     const trainer = await createTrainer(model, {
       lora: { targets, layers, rank, alpha: scale * rank, dropout },
       optimiser: { learningRate, warmupSteps, maxNorm, weightDecay },
       seed: seedOf(settings, 'adapter'),
       threads: settings.model.threads,
       memoryBytes: trainerMemory,
+      ...given({ precision }),
     });
     return new Learner(
       options,

@@ -25,7 +25,7 @@ import {
   type RunState,
   type Sources,
 } from './run-state.js';
-import { resolveSettings, type RunSettingsInput } from './settings.js';
+import { requireMachine, resolveSettings, type RunSettingsInput } from './settings.js';
 
 /**
  * Trains and measures an adapter in a run folder. The same settings on the same folder continue an
@@ -38,6 +38,7 @@ export async function run(
   input: RunSettingsInput = {},
   options: RunOptions = {},
 ): Promise<RunResult> {
+  requireMachine(resolveSettings(input));
   const opened = await openRun(resolveSettings(await withProfile(input, options.signal)), options);
   if ('result' in opened) return opened.result;
   const { context, state, stage, iteration } = opened;

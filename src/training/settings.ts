@@ -11,14 +11,16 @@ import {
   TOKENS_PER_PROMPT,
 } from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
+import { given as stating } from '../given.js';
 import { MATMUL_HELP, MATMULS, type NativeModelInfo } from '../engine/addon.js';
 import type { Seed } from '../engine/seed.js';
 import { didYouMean } from '../nearest.js';
 import { deriveSeed } from '../random.js';
 import { plainWords } from '../wrong-input.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { recorded, requirePrecision } from '../engine/precision.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
-import { LORA_TARGETS } from '../engine/training-request.js';
+import { LORA_TARGETS, precision } from '../engine/training-request.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
 import { askingOf } from '../tasks/asking-options.js';
 import { dataOptionsOf } from '../tasks/data/options.js';
@@ -162,6 +164,7 @@ const optimiser = z.strictObject({
     .max(1e6)
     .default(1)
     .describe('max gradient norm over the whole adapter; larger gradients are clipped'),
+  precision,
 });
 
 /** Trained layers, their adapters and the memory they may use. */
@@ -480,8 +483,14 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
     mergeSettings(PROFILES[profile], rows, { algorithm: own }, top, given, { profile }),
   );
   const contradictions = contradictionsOf(settings, statedPaths(given));
-  return contradictions.length > 0 ? complain(contradictions) : settings;
+  if (contradictions.length > 0) return complain(contradictions);
+  const { precision: stated, ...steps } = settings.optimiser;
+  return { ...settings, optimiser: { ...steps, ...stating({ precision: recorded(stated) }) } };
 }
+
+/** Checks that this machine can train so. @throws IsoproError INVALID_ARGUMENT */
+export const requireMachine = ({ optimiser: steps }: RunSettingsInput): void =>
+  requirePrecision(steps?.precision, 'optimiser.precision');
 
 /** Checks whether settings are complete, as resolveSettings returns them. */
 export function isResolved(given: RunSettingsInput): given is RunSettings {

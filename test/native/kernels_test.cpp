@@ -263,6 +263,79 @@ TEST(products_are_equal_bit_for_bit_for_any_number_of_threads_and_any_packing) {
 #endif
 }
 
+TEST(bf16_products_are_the_reference_bit_for_bit) {
+  const Bf16Product* bf16 = bf16Product();
+  if (bf16 == nullptr) return;
+  const struct {
+    ggml_type type;
+    std::int64_t rows, columns;
+  } cases[] = {
+      {GGML_TYPE_F32, 1, 1},      {GGML_TYPE_F32, 37, 301},  {GGML_TYPE_F32, 16, 33},
+      {GGML_TYPE_Q8_0, 129, 288}, {GGML_TYPE_Q4_1, 51, 576}, {GGML_TYPE_Q4_K, 300, 512},
+  };
+  for (const auto& c : cases) {
+    Quantised q = quantise(c.type, c.rows, c.columns, 7);
+    q.matrix.rounds = true;
+    const std::vector<float> w(q.values.begin(), q.values.end()), wT = [&] {
+      const Values t = transposed(q.values, static_cast<std::size_t>(c.rows),
+                                  static_cast<std::size_t>(c.columns));
+      return std::vector<float>(t.begin(), t.end());
+    }();
+    const auto rows = static_cast<std::size_t>(c.rows),
+               columns = static_cast<std::size_t>(c.columns);
+    for (const std::size_t tokens : {std::size_t{1}, std::size_t{17}, std::size_t{45}}) {
+      auto x = draw(tokens * columns, 11), dy = draw(tokens * rows, 12);
+      // Ties of the rounding, subnormal values, sums that become subnormal, and no number.
+      x[0] = 1.00390625f;
+      if (columns > 2) x[1] = 1e-40f, x[2] = 2e-38f;
+      if (columns > 40) x[40] = -1.01171875f;
+      dy[0] = 1e-38f;
+      const auto same = [](const std::vector<float>& ours, const std::vector<float>& exact) {
+        return std::memcmp(ours.data(), exact.data(), ours.size() * sizeof(float)) == 0;
+      };
+      for (const int threads : {1, 2, 5}) {
+        Engine engine(threads, kernels::kernels(), bf16);
+        std::vector<float> y(tokens * rows), dx(tokens * columns);
+        engine.xWt(q.matrix, x.data(), y.data(), static_cast<std::int64_t>(tokens));
+        engine.yW(q.matrix, dy.data(), dx.data(), static_cast<std::int64_t>(tokens));
+        CHECK(same(y, reference::bf16Product(x, w, tokens, columns, rows)));
+        CHECK(same(dx, reference::bf16Product(dy, wT, tokens, rows, columns)));
+      }
+    }
+  }
+}
+
+TEST(only_weights_are_rounded_to_bf16) {
+  const Bf16Product* bf16 = bf16Product();
+  if (bf16 == nullptr) return;
+  Quantised q = quantise(GGML_TYPE_F32, 96, 128, 3);
+  const auto x = draw(std::size_t{20} * 128, 4);
+  std::vector<float> exact(20 * 96), y(20 * 96);
+  Engine(1).xWt(q.matrix, x.data(), exact.data(), 20);
+  Engine engine(1, kernels::kernels(), bf16);
+  engine.xWt(q.matrix, x.data(), y.data(), 20);
+  CHECK(y == exact);
+  q.matrix.rounds = true;
+  engine.xWt(q.matrix, x.data(), y.data(), 20);
+  const double error = largestDifference(y, widen(exact));
+  // 128 products of two roundings by at most 2^-9 each, of values of at most 1.
+  CHECK(error > 0 && error < 128 * 2 * std::ldexp(1, -9));
+}
+
+TEST(a_value_that_is_not_finite_stays_so_in_bf16) {
+  const Bf16Product* bf16 = bf16Product();
+  if (bf16 == nullptr) return;
+  Quantised q = quantise(GGML_TYPE_F32, 20, 64, 3);
+  q.matrix.rounds = true;
+  for (const float bad : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+    auto x = draw(3 * 64, 4);
+    x[64 + 5] = bad;
+    std::vector<float> y(3 * 20);
+    Engine(1, kernels::kernels(), bf16).xWt(q.matrix, x.data(), y.data(), 3);
+    for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isfinite(y[i]) == (i / 20 != 1));
+  }
+}
+
 TEST(norm_forward_and_backward) {
   forVariants([](const Variant& variant) {
     for (const std::size_t width : {std::size_t{3}, std::size_t{64}, std::size_t{83}}) {

@@ -1,4 +1,6 @@
 import { benchGroup, benchTrain } from '../../../bench/train.js';
+import type { BesideF32 } from '../../../bench/train-row.js';
+import { PRECISIONS, type Precision } from '../../engine/training-request.js';
 import { given } from '../../given.js';
 import { printJson, printNote, UsageError } from '../output.js';
 import { formatBytes } from '../quantities.js';
@@ -24,6 +26,11 @@ export const benchTrainCommand = command({
     },
     threads: number('threads; 0: the physical cores', 0),
     rounds: number('measured steps; medians are reported', 3),
+    precision: {
+      choices: PRECISIONS,
+      default: 'f32' as Precision,
+      describe: "precision of the products; with bf16, f32's rate is measured by turns",
+    },
     torch: text('Python with PyTorch, to compare a step in f32 (bench/peer; from a clone only)'),
     group: {
       ...number(
@@ -50,6 +57,7 @@ export const benchTrainCommand = command({
     top,
     threads,
     rounds,
+    precision,
     torch,
     group,
     promptTokens,
@@ -66,14 +74,15 @@ export const benchTrainCommand = command({
         top: top ?? [0],
         threads,
         rounds,
+        precision,
         group,
         promptTokens,
         replyTokens,
         ...given({ memoryBytes: trainerMemory }),
-        onRow: ({ shape, layers, shared, unshared, peakRssBytes, anonymousBytes }) =>
+        onRow: ({ shape, layers, shared, unshared, beside, peakRssBytes, anonymousBytes }) =>
           printNote(
             `${shape} ${layers} layers: ${shared.toFixed(1)} tokens/s with the prompt shared, ${unshared.toFixed(1)} without, ` +
-              `${(shared / unshared).toFixed(2)} times${memoryText(peakRssBytes, anonymousBytes)}\n`,
+              `${(shared / unshared).toFixed(2)} times${besideText(beside)}${memoryText(peakRssBytes, anonymousBytes)}\n`,
           ),
       });
       if (json) printJson(result);
@@ -84,6 +93,7 @@ export const benchTrainCommand = command({
       top: top ?? [0, 8],
       threads,
       rounds,
+      precision,
       ...given({ torch }),
       onRow: (row) => {
         const peer =
@@ -92,7 +102,7 @@ export const benchTrainCommand = command({
             : `; PyTorch ${row.torch.tokensPerSecond.toFixed(1)} tokens/s, peak ${formatBytes(row.torch.peakRssBytes)}`;
         printNote(
           `${row.shape} ${row.layers} layers${row.boundaryCached ? ', cached boundary' : ''}: ${row.tokensPerSecond.toFixed(1)} ` +
-            `tokens/s, ` +
+            `tokens/s${besideText(row.beside)}, ` +
             `${row.usefulGflops.toFixed(1)} useful GFLOP/s (${(row.usefulGflops / row.gemmGflops).toFixed(2)} of the product ` +
             `alone)${memoryText(row.peakRssBytes, row.anonymousBytes)}${peer}\n`,
         );
@@ -101,6 +111,11 @@ export const benchTrainCommand = command({
     if (json) printJson(result);
   },
 });
+
+const besideText = (beside: BesideF32 | null): string =>
+  beside === null
+    ? ''
+    : ` in bf16, ${beside.tokensPerSecond.toFixed(1)} in f32 (${beside.times.toFixed(2)} times by processor time)`;
 
 const memoryText = (peak: number | null, anonymous: number | null): string =>
   peak === null || anonymous === null

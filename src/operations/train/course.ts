@@ -7,6 +7,7 @@ import { hashFile } from '../../engine/adapter.js';
 import { optimiserOf, stepsOf, type Figures } from '../../fine-tuning/fine-tuning.js';
 import type { Model } from '../../engine/model.js';
 import { createTrainer, type StepStatistics, type Trainer } from '../../engine/trainer.js';
+import { given } from '../../given.js';
 import type { Rows } from '../../fine-tuning/training-examples.js';
 import { Trackers } from '../../trackers/trackers.js';
 import type { Context } from '../operation.js';
@@ -106,6 +107,7 @@ async function withTrainer<Result>(
   await using trainer = await createTrainer(model, {
     seed: BigInt(settings.seed),
     threads: settings.threads,
+    ...given({ precision: settings.precision }),
     lora: {
       rank,
       alpha,

@@ -1,5 +1,7 @@
 /** The settings of a training, and those of them that its state is held to. */
 import { z } from 'zod';
+import { precisionProblems, recorded } from '../../engine/precision.js';
+import { precision } from '../../engine/training-request.js';
 import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import { BEST_QUALITY, qualityLine, WEIGHTINGS } from '../../tasks/curation/quality.js';
 import { TRACKER_NAMES } from '../../trackers/trackers.js';
@@ -112,6 +114,7 @@ export const courseMembers = {
     .describe('also write metrics for these trackers, as files; prints the commands that show them')
     .meta({ defaultText: 'none' }),
   threads: threads.default(0),
+  precision,
 } as const;
 
 export type CourseSettings = z.output<z.ZodObject<typeof courseMembers>>;
@@ -167,6 +170,7 @@ export const contradictionsOf = (
         'objective: dpo learns pairs; dedupe, elite, weightByScore and scoreConditioned apply to examples only',
       ]
     : []),
+  ...precisionProblems(settings.precision),
   ...(settings.resume === true && settings.force === true
     ? ['force: it restarts the training and cannot be combined with resume']
     : []),
@@ -200,11 +204,16 @@ export const HELD = {
   'score-conditioned': 'scoreConditioned',
   'max-tokens': 'maxTokens',
   seed: 'seed',
+  precision: 'precision',
 } as const satisfies Record<string, keyof CourseSettings>;
 
 /** @param dataHash of the rows; null: they cannot be read a second time */
 export function begunWith(settings: CourseSettings, dataHash: string | null): BegunWith {
-  const all = { ...settings, learningRate: learningRateOf(settings) };
+  const all = {
+    ...settings,
+    learningRate: learningRateOf(settings),
+    precision: recorded(settings.precision),
+  };
   return {
     ...Object.fromEntries(
       Object.entries(HELD).map(([name, member]) => [name, all[member] ?? null]),

@@ -5,7 +5,9 @@ import { hashFile } from '../../engine/adapter.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import type { Model } from '../../engine/model.js';
+import { precisionProblems, recorded } from '../../engine/precision.js';
 import { loadTrainable } from '../../engine/trainable-model.js';
+import { precision } from '../../engine/training-request.js';
 import { requireTarget } from '../../files.js';
 import { given } from '../../given.js';
 import { truthRunFolders } from '../../truth-seeking/analysis/discover.js';
@@ -159,6 +161,7 @@ const settings = z.strictObject({
   seed: seedText.default('42').describe('64-bit seed').meta({ first: 4 }),
   threads: threads.default(0),
   matmul: matmul.optional().meta({ defaultText: 'ggml' }),
+  precision,
   out: output
     .default(DEFAULT_FOLDER)
     .describe('folder of the adapter, the measurements and result.json'),
@@ -169,7 +172,9 @@ const contradictions = ({
   runs,
   domain,
   by,
-}: Pick<Settings, 'runs' | 'domain' | 'by'>): string[] => [
+  precision: asked,
+}: Pick<Settings, 'runs' | 'domain' | 'by' | 'precision'>): string[] => [
+  ...precisionProblems(asked),
   ...((runs === undefined) === (domain === undefined) ? ['give either domain or runs'] : []),
   ...((runs === undefined) === (by === undefined)
     ? []
@@ -195,6 +200,10 @@ const engineOf = ({ info: { threads: used, matmul: kernels } }: Model) => ({
   threads: used,
   ...(kernels === 'own' && { matmul: kernels }),
 });
+
+/** As the start of a training records it: only where it is not f32. */
+const precisionOf = ({ precision: asked }: Pick<Settings, 'precision'>) =>
+  given({ precision: recorded(asked) });
 
 /** @param trained domains that are trained on: these, too, where no others are named */
 const measuredConfig = (asked: Settings, trained: readonly string[]) => ({
@@ -331,7 +340,11 @@ async function likelihood(
 ): Promise<TruthTraining> {
   const { by, rank, epochs, seed, learningRate = LEARNING_RATES.sft } = asked;
   await using model = await loaded(asked, context);
-  const start = { by: by!, selected, epochs, rank, learningRate, seed, ...engineOf(model) };
+  const start = {
+    ...{ by: by!, selected, epochs, rank, learningRate, seed },
+    ...engineOf(model),
+    ...precisionOf(asked),
+  };
   using folder = new TrainingFolder(path.resolve(asked.out), await trainingStart(model, start));
   const step = tellStep(context);
   const train = async (): Promise<void> => {
@@ -341,6 +354,7 @@ async function likelihood(
       out: folder.adapter,
       overwrite: true, // of a training that was cut off before its end was written
       ...{ rank, epochs, learningRate, seed, threads: asked.threads, signal: context.signal },
+      ...precisionOf(asked),
       onStep: ({ step: done, steps, loss }) => step(done, steps, `loss ${loss.toFixed(3)}`),
     });
     await folder.finish(losses.map((loss, i) => ({ step: i + 1, loss })));
@@ -370,6 +384,7 @@ async function byReadout(asked: Settings, context: Context): Promise<TruthTraini
     rank,
     learningRate,
     ...engineOf(model),
+    ...precisionOf(asked),
   };
   using folder = new TrainingFolder(path.resolve(asked.out), await trainingStart(model, start));
   const told = tellStep(context);
@@ -377,7 +392,10 @@ async function byReadout(asked: Settings, context: Context): Promise<TruthTraini
     trainInFolder(
       model,
       folder,
-      { problems, mode, how, rank, learningRate, threads: asked.threads },
+      {
+        ...{ problems, mode, how, rank, learningRate, threads: asked.threads },
+        ...precisionOf(asked),
+      },
       {
         signal: context.signal,
         onStep: ({ step, reward: got }) =>

@@ -10,8 +10,10 @@ import { hashFile } from '../../engine/adapter.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import type { Model } from '../../engine/model.js';
 import { createTrainer } from '../../engine/trainer.js';
+import type { Precision } from '../../engine/training-request.js';
 import { IsoproError } from '../../errors.js';
 import { makeFolder, readJson } from '../../files.js';
+import { given } from '../../given.js';
 import { OwnerLock } from '../../log/owner-lock.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import { jsonDifferences, runDiffers } from '../../run-folder/manifest.js';
@@ -158,6 +160,7 @@ export interface ReadoutTrainer {
   readonly rank: number;
   readonly learningRate: number;
   readonly threads: number;
+  readonly precision?: Precision;
 }
 
 /**
@@ -167,7 +170,7 @@ export interface ReadoutTrainer {
 export async function trainInFolder(
   model: Model,
   folder: TrainingFolder,
-  { problems, mode, how, rank, learningRate, threads }: ReadoutTrainer,
+  { problems, mode, how, rank, learningRate, threads, precision }: ReadoutTrainer,
   { signal, onStep }: Pick<ReadoutControl, 'signal'> & { onStep?(step: ReadoutStep): void } = {},
 ): Promise<void> {
   if (await folder.isDone()) return;
@@ -176,6 +179,7 @@ export async function trainInFolder(
     threads,
     lora: { rank },
     optimiser: { learningRate },
+    ...given({ precision }),
   });
   if (folder.state !== null) await trainer.load(folder.state);
   const control = { done: folder.kept, signal };
