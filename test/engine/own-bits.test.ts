@@ -5,8 +5,10 @@ import { loadModel } from '../../src/index.js';
 import { loadAddon } from '../../src/engine/addon.js';
 import { machineClass } from '../../src/run-folder/machine.js';
 import { ownBits } from '../models/own-bits.js';
-import { fileQ41, ONE_THREAD } from '../host/fixtures.js';
 import { syntheticModel } from './fixtures.js';
+
+const ONE_THREAD = { threads: 1, fixedThreads: true };
+const fileQ41 = syntheticModel({ architecture: 'llama', type: 'Q4_1' });
 
 interface Known {
   readonly version: number;

@@ -207,9 +207,10 @@ TEST(own_products_add_an_adapters_pair_to_a_row_as_the_graph_does) {
     for (const std::int64_t rank : {1, 8, 70}) {
       constexpr std::int64_t kInputs = 96, kOutputs = 192;
       const auto& lowRank = (*kernels)->lowRank;
-      const std::vector<float> x = draw(kInputs, 1), a = draw(rank * kInputs, 2),
-                               b = draw(kOutputs * rank, 3);
-      std::vector<float> y = draw(kOutputs, 4), expected = y, transposed(b.size()),
+      const std::vector<float> x = uniformNumbers(kInputs, 1),
+                               a = uniformNumbers(rank * kInputs, 2),
+                               b = uniformNumbers(kOutputs * rank, 3);
+      std::vector<float> y = uniformNumbers(kOutputs, 4), expected = y, transposed(b.size()),
                          inner(static_cast<std::size_t>(rank)), wide(kOutputs);
       for (std::int64_t o = 0; o < kOutputs; ++o) {
         for (std::int64_t k = 0; k < rank; ++k)
