@@ -18,7 +18,8 @@ class RowAdapters {
  public:
   explicit RowAdapters(ThreadPool& pool) : pool_(pool) {}
 
-  // Whether the adapter's rows may share a call with those of others.
+  // Whether the adapter's rows may share a call with those of others. An activated one's always do:
+  // what stands before its activation has none.
   static bool takes(const Model& model, const AppliedAdapter& adapter);
 
   void clear();

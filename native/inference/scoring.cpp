@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "inference/row_adapters.h"
 #include "support/error.h"
 
 namespace isopro {
@@ -24,6 +25,9 @@ class Scorer {
         alternatives_(alternatives),
         cancelled_(cancelled),
         results_(results),
+        rowAdapter_(context.rowAdapter()),
+        activation_(rowAdapter_.activated() ? rowAdapter_.adapter->activationIn(trunk) : 0),
+        rowAdapters_(pool),
         // In the calls in which generate evaluates a prompt.
         trunkRows_(CallPlan::of(context.model().usesGpu(), 1).promptRows) {}
 
@@ -108,6 +112,7 @@ class Scorer {
 
  private:
   void add(TreeRow row, llama_seq_id first) {
+    activated_.push_back(row.position >= activation_);
     batch_.add(row.token, row.position, first + row.firstLeaf, !row.targets.empty(),
                row.lastLeaf - row.firstLeaf + 1);
     if (!row.targets.empty()) scored_.push_back({batch_.size() - 1, std::move(row.targets)});
@@ -122,7 +127,7 @@ class Scorer {
 
   void decode() {
     if (batch_.empty()) return;
-    context_.decode(batch_, cancelled_);
+    evaluate();
     std::vector<const float*> logits;
     logits.reserve(scored_.size());
     for (const ScoredRow& row : scored_) logits.push_back(context_.logits(row.row));
@@ -131,6 +136,21 @@ class Scorer {
     });
     batch_.clear();
     scored_.clear();
+    activated_.clear();
+  }
+
+  // Rows that pad have no adapter.
+  void evaluate() {
+    if (!rowAdapter_.activated()) return context_.decode(batch_, cancelled_);
+    rowAdapters_.clear();
+    activated_.resize(static_cast<size_t>(batch_.size()));
+    for (int row = 0; row < batch_.size(); ++row) {
+      const bool activated = activated_[static_cast<size_t>(row)];
+      rowAdapters_.add(activated ? rowAdapter_ : AppliedAdapter{}, batch_.output(row));
+    }
+    const Observation observation(context_, rowAdapters_.observer(context_.governor().threads()));
+    context_.decode(batch_, cancelled_);
+    rowAdapters_.check();
   }
 
   void read(const float* logits, const std::vector<TreeTarget>& targets) {
@@ -160,6 +180,10 @@ class Scorer {
   const int alternatives_;
   const std::atomic<bool>& cancelled_;
   std::vector<TokenScores>& results_;
+  const AppliedAdapter rowAdapter_;  // of the rows from the activation on
+  const int activation_;
+  RowAdapters rowAdapters_;
+  std::vector<bool> activated_;  // of the batch's rows, but those that pad
   const int trunkRows_;
   llama_seq_id padding_ = 0;
   size_t evaluated_ = 0;  // of the trunk
@@ -225,6 +249,7 @@ BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector
                            const std::vector<Branch>& branches, int cellBudget,
                            const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
+  context.refuseActivated("branches of a text");
   model.checkTokens(trunk, "trunk");
   const int limit = std::min(cellBudget, model.trainedContext());
   BranchScores result;

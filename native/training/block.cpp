@@ -56,6 +56,10 @@ std::int64_t windowOf(const Hyperparameters& hyper, std::int64_t layer) {
   return hyper.architecture.alternatesWindow && layer % 2 == 0 ? hyper.window : 0;
 }
 
+Pasts pastsOf(const BlockContext& c, std::int64_t layer) {
+  return c.prompts == nullptr ? Pasts{} : pastsAt(*c.prompts, layer);
+}
+
 }  // namespace
 
 std::size_t BlockActivations::bytes(const Hyperparameters& hyper, std::int64_t tokens) {
@@ -96,10 +100,11 @@ void blockForward(BlockContext& c, Layer& layer, std::int64_t index, BlockActiva
   }
   rotate(engine, h, c.rotation, c.segments, act.q.data(), h.heads, 1);
   rotate(engine, h, c.rotation, c.segments, act.k.data(), h.keyHeads, 1);
+  if (output == nullptr) return;
 
   // middle = input + attention
   attentionForward(engine, h, c.segments, windowOf(h, index), act.q.data(), act.k.data(),
-                   act.v.data(), sized(act.attended, T * queries));
+                   act.v.data(), sized(act.attended, T * queries), pastsOf(c, index));
   const bool postNorms = h.architecture.postNorms;
   float* projected = sized(postNorms ? act.projected : s.normed, T * d);
   linearForward(c.pass, layer.linear[kOutput], act.attended.data(), projected);
@@ -168,7 +173,7 @@ void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const Bloc
                  sized(s.dAttended, T * queries), false);
   attentionBackward(engine, h, c.segments, windowOf(h, index), act.q.data(), act.k.data(),
                     act.v.data(), s.dAttended.data(), sized(s.dq, T * queries),
-                    sized(s.dk, T * keys), sized(s.dv, T * keys));
+                    sized(s.dk, T * keys), sized(s.dv, T * keys), pastsOf(c, index));
   rotate(engine, h, c.rotation, c.segments, s.dq.data(), h.heads, -1);
   rotate(engine, h, c.rotation, c.segments, s.dk.data(), h.keyHeads, -1);
   if (h.architecture.headNorms) {

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "training/attention.h"
+#include "training/prompt_keys.h"
 
 namespace isopro::training {
-
-using Buffer = std::vector<float>;
 
 // What the backward of a block needs; T tokens, d = width, f = feedForward.
 struct BlockActivations {
@@ -40,9 +39,11 @@ struct BlockContext {
   const Rotation& rotation;
   const Segments& segments;
   BlockScratch& scratch;
+  const PromptList* prompts = nullptr;  // what segments continue; null: nothing
 };
 
-// Reads act.input, fills the rest of act, writes output [T, d].
+// Reads act.input, fills the rest of act, writes output [T, d]. `output` null: act.k and act.v
+// alone are wanted.
 void blockForward(BlockContext& context, Layer& layer, std::int64_t index, BlockActivations& act,
                   float* output);
 // gradient [T, d]: that of the output on entry, of the input on return. `needInput` false: the

@@ -43,6 +43,14 @@ class Network {
   // Of a micro-batch of so many rows, where those of `kept` layers are kept.
   std::size_t activationBytes(std::int64_t rows, std::int64_t kept) const;
   std::int64_t keptLayers(std::int64_t rows) const;
+  // Of the keys and values of prompts, those of a micro-batch and those that are held for the next
+  // ones.
+  void setPromptBytes(std::size_t bytes) { promptBytes_ = bytes; }
+  std::size_t promptBytes() const { return promptBytes_; }
+  // Whether there is room for the prompts of one micro-batch.
+  bool fitsPrompts(std::int64_t tokens) const {
+    return tokens == 0 || PromptKeys::bytes(model_.hyper, tokens) <= promptBytes_;
+  }
   // Frees what passes leave for the next one, which allocates it anew.
   void releaseBuffers();
   // Whether the memory holds a micro-batch of so many rows with everything recomputed, and what of
@@ -55,12 +63,21 @@ class Network {
   std::size_t countedScratchBytes(std::int64_t rows) const;
   void forwardLayers(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x,
                      const std::atomic<bool>& abort);
+  // The keys and values that the batch's segments continue; evaluates those that are not held.
+  PromptList promptsOf(const MicroBatch& batch, const std::atomic<bool>& abort);
+  void evaluatePrompts(const std::vector<TrainSequence>& prompts,
+                       const std::vector<std::shared_ptr<PromptKeys>>& keys,
+                       const std::atomic<bool>& abort);
+  // What the rows of a batch enter the network with, where all sequences enter at one layer.
+  Buffer entering(const MicroBatch& batch) const;
   void embeddingBackward(const MicroBatch& batch, const Buffer& gradient);
   const Rotation& rotation(std::int64_t positions);
 
   ModelWeights& model_;
   Engine& engine_;
   std::size_t activationBytes_;
+  std::size_t promptBytes_ = 0;
+  PromptStore prompts_;
   Rotation rotation_;
   std::int64_t rotationPositions_ = 0;
   BlockScratch scratch_;

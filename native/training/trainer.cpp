@@ -24,6 +24,12 @@ Trainer::Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& opti
     for (const Target& target : options_.targets) attach(target);
   }
   if (parameters().empty()) invalid("nothing to train: no target was given");
+  if (options_.allWeights && !options_.invocationTokens.empty())
+    invalid("invocation tokens are an adapter's; all weights are trained");
+  for (const std::int32_t token : options_.invocationTokens) {
+    if (token < 0 || token >= model_->hyper.vocabulary)
+      invalid("invocation token " + std::to_string(token) + " is outside the vocabulary");
+  }
 }
 
 std::size_t Trainer::optimiserBytes() {
@@ -35,7 +41,11 @@ std::size_t Trainer::optimiserBytes() {
 void Trainer::shareMemory() {
   const std::size_t optimiser = optimiserBytes();
   const std::size_t rest = options_.memoryBytes > optimiser ? options_.memoryBytes - optimiser : 0;
-  network_->setActivationBytes(std::max(rest, kLeastActivationBytes));
+  const std::size_t bytes = std::max(rest, kLeastActivationBytes);
+  // Rows of replies are few, keys and values of prompts many.
+  const std::size_t prompts = options_.invocationTokens.empty() ? 0 : bytes / 2;
+  network_->setActivationBytes(bytes - prompts);
+  network_->setPromptBytes(prompts);
 }
 
 // A: Kaiming-uniform with slope sqrt(5), that is uniform in +-1 / sqrt(in), as PyTorch and PEFT

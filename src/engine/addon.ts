@@ -574,6 +574,8 @@ export interface Addon {
     name: string;
     baseName: string;
     baseSha256: string;
+    /** Empty: the adapter acts on every token. */
+    invocationTokens: Int32Array;
     modules: AdapterModule[];
   }>;
   /** A GGUF of factors that fit the model. */
@@ -581,6 +583,7 @@ export interface Addon {
     modelPath: string,
     modules: AdapterModule[],
     baseSha256: string,
+    invocationTokens: Int32Array,
   ): Promise<Uint8Array>;
   readonly NativeModelFile: new () => NativeModelFile;
 }
