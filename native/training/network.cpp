@@ -60,10 +60,10 @@ std::size_t Network::activationBytes(std::int64_t rows, std::int64_t kept) const
          static_cast<std::size_t>(count - kept) * input;
 }
 
-std::int64_t Network::keptLayers(std::int64_t rows) const {
+std::int64_t Network::keptLayers(std::int64_t rows, std::size_t promptBytes) const {
   std::int64_t kept = model_.hyper.layers - lowestTrained();
-  while (kept > 0 && activationBytes(rows, kept) + countedScratchBytes(rows) > activationBytes_)
-    --kept;
+  const std::size_t other = countedScratchBytes(rows) + promptBytes;
+  while (kept > 0 && activationBytes(rows, kept) + other > activationBytes_) --kept;
   return kept;
 }
 
@@ -160,7 +160,6 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch,
                                                    std::uint64_t dropoutSeed,
                                                    const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
-  const std::int64_t firstKept = layers - keptLayers(batch.rows());
   std::optional<Timed> timed(std::in_place, times_.forward);
   Buffer x = hiddenBefore(batch, lowest, true, abort);
   Pass pass{engine_, batch.rows(), true, true, dropoutSeed, batch.copies.data()};
@@ -168,6 +167,7 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch,
   BlockContext context{pass,           model_.hyper, rotation(batch.longest()),
                        batch.segments, scratch_,     &prompts};
 
+  const std::int64_t firstKept = layers - keptLayers(batch.rows(), prompts_.bytes());
   activations_.resize(static_cast<std::size_t>(1 + layers - firstKept));
   inputs_.resize(static_cast<std::size_t>(firstKept - lowest));
   const auto layerAt = [&](std::int64_t i) -> Layer& {
@@ -212,7 +212,9 @@ PromptList Network::promptsOf(const MicroBatch& batch, const std::atomic<bool>& 
     if (list.back() == nullptr) bytes += PromptKeys::bytes(model_.hyper, sequence->adapterFrom);
   }
   if (bytes == 0) return list;
-  prompts_.makeRoom(model_.hyper, bytes, promptBytes_);
+  // Rather kept than activations: to compute these again costs less.
+  const std::size_t least = leastBytes(batch.rows());
+  prompts_.makeRoom(bytes, activationBytes_ > least ? activationBytes_ - least : 0);
   const auto width = static_cast<std::size_t>(model_.hyper.width);
   std::vector<TrainSequence> prompts;
   std::vector<std::shared_ptr<PromptKeys>> keys;

@@ -24,9 +24,9 @@ bool sameBoundary(const std::uint16_t* a, const std::uint16_t* b, std::size_t co
 PromptKeys::PromptKeys(const TrainSequence& sequence, const Hyperparameters& hyper)
     : tokens(sequence.tokens.begin(), sequence.tokens.begin() + sequence.adapterFrom),
       firstLayer(sequence.boundary.empty() ? 0 : sequence.boundaryLayer),
-      boundary(sequence.boundary.data,
-               sequence.boundary.data +
-                   promptValues(sequence, static_cast<std::size_t>(hyper.width))) {
+      boundary(
+          sequence.boundary.data,
+          sequence.boundary.data + promptValues(sequence, static_cast<std::size_t>(hyper.width))) {
   const auto layers = static_cast<std::size_t>(hyper.layers - firstLayer);
   const std::size_t size = tokens.size() * static_cast<std::size_t>(hyper.keyWidth());
   k.assign(layers, Buffer(size));
@@ -39,6 +39,10 @@ bool PromptKeys::isOf(const TrainSequence& sequence) const {
     return false;
   return std::equal(tokens.begin(), tokens.end(), sequence.tokens.begin()) &&
          sameBoundary(boundary.data(), sequence.boundary.data, boundary.size());
+}
+
+std::size_t PromptKeys::bytes() const {
+  return k.empty() ? 0 : 2 * k.size() * k.front().size() * sizeof(float);
 }
 
 std::size_t PromptKeys::bytes(const Hyperparameters& hyper, std::int64_t tokens) {
@@ -66,20 +70,21 @@ Pasts pastsAt(const PromptList& prompts, std::int64_t layer) {
 }
 
 std::shared_ptr<const PromptKeys> PromptStore::find(const TrainSequence& sequence) {
-  const auto found =
-      std::find_if(held_.begin(), held_.end(),
-                   [&](const auto& prompt) { return prompt->isOf(sequence); });
+  const auto found = std::find_if(held_.begin(), held_.end(),
+                                  [&](const auto& prompt) { return prompt->isOf(sequence); });
   if (found == held_.end()) return nullptr;
   held_.splice(held_.end(), held_, found);
   return held_.back();
 }
 
-void PromptStore::makeRoom(const Hyperparameters& hyper, std::size_t bytes, std::size_t most) {
-  std::size_t held = bytes;
-  for (const auto& prompt : held_)
-    held += PromptKeys::bytes(hyper, static_cast<std::int64_t>(prompt->tokens.size()));
-  while (held > most && !held_.empty()) {
-    held -= PromptKeys::bytes(hyper, static_cast<std::int64_t>(held_.front()->tokens.size()));
+void PromptStore::add(std::shared_ptr<const PromptKeys> prompt) {
+  bytes_ += prompt->bytes();
+  held_.push_back(std::move(prompt));
+}
+
+void PromptStore::makeRoom(std::size_t bytes, std::size_t most) {
+  while (bytes_ + bytes > most && !held_.empty()) {
+    bytes_ -= held_.front()->bytes();
     held_.pop_front();
   }
 }

@@ -16,14 +16,16 @@ using Buffer = std::vector<float>;
 // Of the tokens before a sequence's adapterFrom.
 struct PromptKeys {
   std::vector<std::int32_t> tokens;
-  std::int64_t firstLayer = 0;             // of those that are evaluated
-  std::vector<std::uint16_t> boundary;     // what entered it, where that was given
-  std::vector<Buffer> k, v;                // [layers - firstLayer][tokens, keyWidth]
+  std::int64_t firstLayer = 0;          // of those that are evaluated
+  std::vector<std::uint16_t> boundary;  // what entered it, where that was given
+  std::vector<Buffer> k, v;             // [layers - firstLayer][tokens, keyWidth]
 
   // Nothing is evaluated yet.
   PromptKeys(const TrainSequence& sequence, const Hyperparameters& hyper);
 
   bool isOf(const TrainSequence& sequence) const;
+  std::size_t bytes() const;
+  // Of so many tokens of any prompts, where all layers are evaluated.
   static std::size_t bytes(const Hyperparameters& hyper, std::int64_t tokens);
 };
 using PromptList = std::vector<std::shared_ptr<const PromptKeys>>;
@@ -39,13 +41,15 @@ class PromptStore {
  public:
   // Null where it is not held. It counts as used now.
   std::shared_ptr<const PromptKeys> find(const TrainSequence& sequence);
-  void add(std::shared_ptr<const PromptKeys> prompt) { held_.push_back(std::move(prompt)); }
+  void add(std::shared_ptr<const PromptKeys> prompt);
   // Lets go of what was used longest ago until `bytes` more have room. What a batch still refers to
   // stays in memory until it is done.
-  void makeRoom(const Hyperparameters& hyper, std::size_t bytes, std::size_t most);
-  void clear() { held_.clear(); }
+  void makeRoom(std::size_t bytes, std::size_t most);
+  void clear() { held_.clear(), bytes_ = 0; }
+  std::size_t bytes() const { return bytes_; }
 
  private:
+  std::size_t bytes_ = 0;
   std::list<std::shared_ptr<const PromptKeys>> held_;  // used longest ago first
 };
 

@@ -116,10 +116,9 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
     bool fits = true;
     const auto close = [&](const Packer& packer) {
       counts.push_back(static_cast<std::int64_t>(packer.size()));
-      fits = fits && network_->fits(packer.rows());
+      fits = fits && network_->fits(packer.rows(), packer.promptTokens());
       // A layer's products: forward, gradient, and forward again where its activations are not
       // kept.
-      fits = fits && network_->fitsPrompts(packer.promptTokens());
       cost += packer.rows() * (backward ? 3 * layers - network_->keptLayers(packer.rows()) : 1);
     };
     const auto divide = [&](const auto& ends) {
@@ -135,8 +134,9 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
       close(packer);
     };
     divide([&](const Packer& packer, const TrainSequence& sequence) {
-      return packer.rows() + packer.rowsOf(sequence) > limit ||
-             !network_->fitsPrompts(packer.promptTokensWith(sequence));
+      const std::int64_t rows = packer.rows() + packer.rowsOf(sequence);
+      const std::int64_t prompts = packer.promptTokensWith(sequence);
+      return rows > limit || (prompts > 0 && !network_->fits(rows, prompts));
     });
     const auto found = static_cast<std::int64_t>(counts.size());
     // As even as can be.
@@ -154,16 +154,13 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
 }
 
 void Trainer::checkMemory(const MicroBatch& batch) {
-  std::int64_t prompts = 0, longest = 0;
-  for (const TrainSequence* sequence : batch.prompts) {
-    prompts += sequence->adapterFrom;
-    longest = std::max(longest, sequence->adapterFrom);
-  }
-  if (!network_->fitsPrompts(prompts) ||
-      network_->activationBytes(longest, 0) > network_->activationBytes()) {
+  std::int64_t prompts = 0;
+  for (const TrainSequence* sequence : batch.prompts) prompts += sequence->adapterFrom;
+  if (prompts > 0 && !network_->fits(batch.rows(), prompts)) {
     invalid("memoryBytes of " + std::to_string(options_.memoryBytes) +
-            " does not hold the keys and values of " + std::to_string(prompts) +
-            " prompt tokens in one micro-batch: give more memory, or fewer sequences");
+            " does not hold a micro-batch of " + std::to_string(batch.rows()) +
+            " tokens and the keys and values of " + std::to_string(prompts) +
+            " prompt tokens: give more memory, shorter prompts or fewer sequences");
   }
   const std::int64_t rows = batch.rows();
   const std::size_t needed = network_->activationBytes(rows, 0);

@@ -41,11 +41,7 @@ std::size_t Trainer::optimiserBytes() {
 void Trainer::shareMemory() {
   const std::size_t optimiser = optimiserBytes();
   const std::size_t rest = options_.memoryBytes > optimiser ? options_.memoryBytes - optimiser : 0;
-  const std::size_t bytes = std::max(rest, kLeastActivationBytes);
-  // Rows of replies are few, keys and values of prompts many.
-  const std::size_t prompts = options_.invocationTokens.empty() ? 0 : bytes / 2;
-  network_->setActivationBytes(bytes - prompts);
-  network_->setPromptBytes(prompts);
+  network_->setActivationBytes(std::max(rest, kLeastActivationBytes));
 }
 
 // A: Kaiming-uniform with slope sqrt(5), that is uniform in +-1 / sqrt(in), as PyTorch and PEFT

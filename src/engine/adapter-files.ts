@@ -107,6 +107,13 @@ export async function readAdapterFile(
 }
 
 /**
+ * Tokens from which an adapter acts on; empty: it acts on every token.
+ * @throws IsoproError as readAdapterFile
+ */
+export const invocationTokensIn = async (adapter: string): Promise<Int32Array> =>
+  (await readAdapterFile(adapter, null)).invocationTokens;
+
+/**
  * Reads the shape of a model without training it.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
  *   NUMERIC_FAILURE; so does createTrainer

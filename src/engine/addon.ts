@@ -132,6 +132,8 @@ export interface NativeText {
   /** One list a token, where any were asked for. */
   top?: TokenChance[][];
   text: string;
+  /** The prompt lacks the invocation tokens of the adapter: the base model answered. */
+  notActivated?: true;
 }
 
 export interface NativeRollout extends NativeText {

@@ -304,7 +304,7 @@ function adapterSection({ reading: { state } }: Shown): Section {
           ? 'bytes deleted'
           : '';
     return html`<tr><td><code>${label(nameOf(record, id), 60)}</code> ${kept}</td><td>${name(baseSlug(base.name), 60)}</td>
-<td>rank ${adapter.rank}, ${adapter.layers.length} layers, ${whole(adapter.bytes)} bytes</td>
+<td>rank ${adapter.rank}, ${adapter.layers.length} layers, ${whole(adapter.bytes)} bytes${adapter.invocationTokens !== undefined && ', acts from the reply on'}</td>
 <td class="long">${data}</td>
 <td class="long">${label(shown.join('; '), 300)}</td><td>${time(publishedUs)}</td></tr>
 `;
