@@ -48,7 +48,7 @@ class Network {
   void releaseBuffers();
   // Whether the memory holds a micro-batch of so many rows with everything recomputed, what of its
   // working buffers is counted, and the keys and values of its prompts.
-  bool fits(std::int64_t rows, std::int64_t promptTokens) const {
+  bool fits(std::int64_t rows, std::int64_t promptTokens = 0) const {
     return leastBytes(rows) + PromptKeys::bytes(model_.hyper, promptTokens) <= activationBytes_;
   }
 
