@@ -17,7 +17,7 @@ export function probeSequences(
   buffer: Pick<ReplayBuffer, 'traces'>,
   groups: readonly RolloutGroup[],
   iteration: number,
-  adapterFrom: 'reply' | undefined,
+  adapterFrom?: 'reply',
 ): TrainSequence[] {
   const traces = buffer.traces.filter((trace) => trace.iteration === iteration);
   const passed = groups.flatMap(({ rollouts }) =>
