@@ -171,10 +171,8 @@ export async function planRun(
   const finished = lengths.length;
   const tokensPerReply =
     finished === 0 ? maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
-  if (episodes.length === 0) {
-    const prompt = model.renderChat(await task.prompt(plan[0]!.problem, style)).tokenIds;
-    episodes.push(exchange(prompt, new Int32Array(Math.round(tokensPerReply))));
-  }
+  if (episodes.length === 0)
+    episodes.push(exchange(prompts[0]!, new Int32Array(Math.round(tokensPerReply))));
 
   const asked = plan.map(({ problem }) => problem);
   const references = calibrates

@@ -188,15 +188,17 @@ describe.each(
     };
     const base = await hosted.generate(request);
     const reply = await hosted.generate({ ...request, adapter });
-    const before = base.promptIds.length - model.generationPrompt().length;
+    const beforeReply = ({ promptIds }: HostReply): number =>
+      promptIds.length - model.generationPrompt().length;
+    const before = beforeReply(base);
     expect(base.reusedTokens).toBe(0);
     expect(reply.reusedTokens).toBe(before);
     // and the other way round, on another text
     const other = { ...request, messages: MESSAGES(text.toUpperCase()) };
     const first = await hosted.generate({ ...other, adapter });
-    expect(first.reusedTokens).toBeLessThan(before);
-    expect((await hosted.generate(other)).reusedTokens).toBe(before);
-    expect((await hosted.generate({ ...other, adapter })).reusedTokens).toBe(before);
+    expect(first.reusedTokens).toBeLessThan(beforeReply(first));
+    expect((await hosted.generate(other)).reusedTokens).toBe(beforeReply(first));
+    expect((await hosted.generate({ ...other, adapter })).reusedTokens).toBe(beforeReply(first));
     const raw = await hosted.generate({ ...request, messages: undefined, text, adapter } as never);
     expect([raw.adapterId, raw.notActivated]).toEqual([null, true]);
 

@@ -107,6 +107,6 @@ test('the flag is the setting', async () => {
   ]);
   expect([code === 0, `${stdout}${stderr}`]).toEqual([
     false,
-    expect.stringContaining('layers.adapterFrom'),
+    expect.stringContaining('--adapter-from: reply is not supported'),
   ]);
 });
