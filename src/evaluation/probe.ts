@@ -27,8 +27,8 @@ const TOKENS = 32;
  * Random token ids of the whole vocabulary, drawn from the ticket's nonce: nobody knows them before
  * the adapter is under a signed head, and they depend on nothing that the run supplied.
  * @param nonce 64 hex digits
- * @param invocationTokens of an adapter that acts from the reply on: they come in the place of the
- *   tokens before the last half, which alone is labelled
+ * @param invocationTokens of an adapter that acts from the reply on: they are put before the last
+ *   half, which alone is labelled
  */
 export function probeBatch(
   nonce: string,
@@ -41,13 +41,13 @@ export function probeBatch(
     'buffer',
   ).readBigUInt64BE(0);
   const random = new Random(seed);
-  const rows = Array.from({ length: SEQUENCES }, () =>
-    Array.from({ length: TOKENS }, () => random.nextInteger(0, vocabulary - 1)),
-  );
-  const from = invocationTokens.length === 0 ? 1 : TOKENS / 2;
-  const invocation = [...invocationTokens].slice(-from);
-  for (const row of rows) row.splice(from - invocation.length, invocation.length, ...invocation);
-  const labelMask = Uint8Array.from({ length: TOKENS }, (_, t) => (t >= from ? 1 : 0));
+  const half = TOKENS / 2;
+  const rows = Array.from({ length: SEQUENCES }, () => {
+    const row = Array.from({ length: TOKENS }, () => random.nextInteger(0, vocabulary - 1));
+    return [...row.slice(0, half), ...invocationTokens, ...row.slice(half)];
+  });
+  const from = invocationTokens.length === 0 ? 1 : half + invocationTokens.length;
+  const labelMask = Uint8Array.from(rows[0]!, (_, t) => (t >= from ? 1 : 0));
   return {
     sequences: rows.map((ids) => ({ tokenIds: Int32Array.from(ids), labelMask })),
     sha256: hash('sha256', JSON.stringify(rows)),
