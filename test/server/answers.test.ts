@@ -634,6 +634,24 @@ describe('a response', () => {
   });
 });
 
+test('a choice says that the base model answered where the prompt does not activate the adapter', async () => {
+  const { promptIds } = await reply({ messages });
+  const invocationTokens = [...promptIds.slice(-3)];
+  await server.models.add('late', adapterFile('answers-late', 4n, { invocationTokens }));
+  const late = { model: 'late' };
+  const [activated] = (await chat(late)).body.choices;
+  expect('adapter_activated' in activated).toBe(false);
+  const [text] = (await complete(late)).body.choices;
+  expect(text.adapter_activated).toBe(false);
+  expect(text.text).toBe((await complete()).body.choices[0].text);
+  const ends = (events: Parsed[]): unknown[] =>
+    events.flatMap(({ choices: [choice] = [] }) =>
+      choice?.finish_reason == null ? [] : [choice.adapter_activated],
+    );
+  expect(ends(eventsOf(await complete({ ...late, stream: true })))).toEqual([false]);
+  expect(ends(eventsOf(await chat({ ...late, stream: true })))).toEqual([undefined]);
+});
+
 describe('a reply that says something and then calls', () => {
   const { stream, generate } = HostedModel.prototype;
   afterEach(() => {
