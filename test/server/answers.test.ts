@@ -644,12 +644,12 @@ test('a choice says that the base model answered where the prompt does not activ
   const [text] = (await complete(late)).body.choices;
   expect(text.adapter_activated).toBe(false);
   expect(text.text).toBe((await complete()).body.choices[0].text);
-  const ends = (events: Parsed[]): unknown[] =>
-    events.flatMap(({ choices: [choice] = [] }) =>
+  const ends = ({ text: sent }: Answer): unknown[] =>
+    eventsOf(sent).events.flatMap(({ choices: [choice] = [] }) =>
       choice?.finish_reason == null ? [] : [choice.adapter_activated],
     );
-  expect(ends(eventsOf(await complete({ ...late, stream: true })))).toEqual([false]);
-  expect(ends(eventsOf(await chat({ ...late, stream: true })))).toEqual([undefined]);
+  expect(ends(await complete({ ...late, stream: true }))).toEqual([false]);
+  expect(ends(await chat({ ...late, stream: true }))).toEqual([undefined]);
 });
 
 describe('a reply that says something and then calls', () => {
