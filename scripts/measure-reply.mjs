@@ -1,11 +1,11 @@
 /**
- * node scripts/measure-reply.mjs [--list] [--only STEP …] [--hours N] [--try] [--threads N] [--model
- * FILE] [--runs DIR] [--results DIR]: measures adapters that act from the reply on beside ordinary
- * ones, on SmolLM2-135M-Instruct, one run after the other (reply-experiments.mjs). All 24 runs take
- * about eighteen hours of two cores. A step that has its file in results/reply is not measured again,
- * and a run that was cut off continues: the same command resumes. summary.json has the paired
- * differences of what is measured so far, and whether they recommend the setting. Exit codes as
- * measure-real.mjs.
+ * node scripts/measure-reply.mjs [--list] [--only STEP …] [--hours N] [--try] [--threads N]
+ * [--model FILE] [--runs DIR] [--results DIR]: measures adapters that act from the reply on beside
+ * ordinary ones, on SmolLM2-135M-Instruct, one run after the other (reply-experiments.mjs). The 24
+ * runs take most of a day of two cores. A step that has its file in results/reply is not measured
+ * again, and a run that was cut off continues: the same command resumes. summary.json has the
+ * paired differences of what is measured so far, and whether they recommend the setting. Exit codes
+ * as measure-real.mjs.
  */
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';

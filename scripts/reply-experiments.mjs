@@ -1,7 +1,8 @@
 /**
- * What decides whether adapters that act from the reply on are recommended (`--adapter-from reply`):
- * `sql` and `extract`, three seeds, rank 8 and 32, each beside an ordinary adapter of the same seed.
- * The steps of measure-reply.mjs, and the paired differences that follow from their files.
+ * What decides whether adapters that act from the reply on are recommended (`--adapter-from
+ * reply`): `sql` and `extract`, three seeds, rank 8 and 32, each beside an ordinary adapter of the
+ * same seed. The steps of measure-reply.mjs, and the paired differences that follow from their
+ * files.
  */
 import { PRACTICAL } from './real-experiments.mjs';
 
@@ -62,8 +63,8 @@ function paired(differences) {
 
 /**
  * Differences of test accuracy in points and of the divergence on general prompts in nats, reply
- * minus ordinary, over all pairs that are measured, and of accuracy by rank. Recommended where the lower bound of the
- * mean is above -2 points and forgetting is no worse.
+ * minus ordinary, over all pairs that are measured, and of accuracy by rank. Recommended where the
+ * lower bound of the mean is above -2 points and forgetting is no worse.
  */
 export function replySummary(results) {
   const pairs = SEEDS.flatMap((seed) =>

@@ -65,11 +65,7 @@ void RunningBatch::join(std::int64_t number, BatchRequest request) {
   row.number = number;
   row.grammar = grammarOf(request.grammar);
   row.request = std::move(request);
-  if (row.request.adapter.activated()) {
-    row.activation = row.request.adapter.adapter->activationIn(row.request.prompt);
-    row.reply.notActivated = row.activation == Adapter::kNever;
-    if (row.reply.notActivated) row.request.adapter = {};
-  }
+  row.findActivation();
   enqueue(std::move(row));
 }
 

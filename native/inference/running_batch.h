@@ -132,6 +132,13 @@ class RunningBatch {
     // evaluated.
     bool isPrompt() const { return reply.tokens.empty() || evaluated + 1 < known(); }
     Token tokenAt(int position) const;
+    // The base model answers a prompt that its adapter does not act on.
+    void findActivation() {
+      if (!request.adapter.activated()) return;
+      activation = request.adapter.adapter->activationIn(request.prompt);
+      reply.notActivated = activation == Adapter::kNever;
+      if (reply.notActivated) request.adapter = {};
+    }
   };
   // Tokens of a row that one call evaluates.
   struct RowShare {

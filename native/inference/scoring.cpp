@@ -25,9 +25,8 @@ class Scorer {
         alternatives_(alternatives),
         cancelled_(cancelled),
         results_(results),
-        rowAdapter_(context.rowAdapter()),
-        activation_(rowAdapter_.activated() ? rowAdapter_.adapter->activationIn(trunk) : 0),
-        rowAdapters_(pool),
+        activated_(context, pool),
+        activation_(activated_.activationIn(trunk)),
         // In the calls in which generate evaluates a prompt.
         trunkRows_(CallPlan::of(context.model().usesGpu(), 1).promptRows) {}
 
@@ -112,7 +111,7 @@ class Scorer {
 
  private:
   void add(TreeRow row, llama_seq_id first) {
-    activated_.push_back(row.position >= activation_);
+    acts_.push_back(row.position >= activation_);
     batch_.add(row.token, row.position, first + row.firstLeaf, !row.targets.empty(),
                row.lastLeaf - row.firstLeaf + 1);
     if (!row.targets.empty()) scored_.push_back({batch_.size() - 1, std::move(row.targets)});
@@ -127,7 +126,11 @@ class Scorer {
 
   void decode() {
     if (batch_.empty()) return;
-    evaluate();
+    activated_.clear();
+    acts_.resize(static_cast<size_t>(batch_.size()));  // rows that pad have no adapter
+    for (int row = 0; row < batch_.size(); ++row)
+      activated_.add(acts_[static_cast<size_t>(row)], batch_.output(row));
+    activated_.decode(batch_, cancelled_);
     std::vector<const float*> logits;
     logits.reserve(scored_.size());
     for (const ScoredRow& row : scored_) logits.push_back(context_.logits(row.row));
@@ -136,21 +139,7 @@ class Scorer {
     });
     batch_.clear();
     scored_.clear();
-    activated_.clear();
-  }
-
-  // Rows that pad have no adapter.
-  void evaluate() {
-    if (!rowAdapter_.activated()) return context_.decode(batch_, cancelled_);
-    rowAdapters_.clear();
-    activated_.resize(static_cast<size_t>(batch_.size()));
-    for (int row = 0; row < batch_.size(); ++row) {
-      const bool activated = activated_[static_cast<size_t>(row)];
-      rowAdapters_.add(activated ? rowAdapter_ : AppliedAdapter{}, batch_.output(row));
-    }
-    const Observation observation(context_, rowAdapters_.observer(context_.governor().threads()));
-    context_.decode(batch_, cancelled_);
-    rowAdapters_.check();
+    acts_.clear();
   }
 
   void read(const float* logits, const std::vector<TreeTarget>& targets) {
@@ -180,10 +169,9 @@ class Scorer {
   const int alternatives_;
   const std::atomic<bool>& cancelled_;
   std::vector<TokenScores>& results_;
-  const AppliedAdapter rowAdapter_;  // of the rows from the activation on
+  ActivatedRows activated_;
   const int activation_;
-  RowAdapters rowAdapters_;
-  std::vector<bool> activated_;  // of the batch's rows, but those that pad
+  std::vector<bool> acts_;  // on the batch's rows, but those that pad
   const int trunkRows_;
   llama_seq_id padding_ = 0;
   size_t evaluated_ = 0;  // of the trunk
