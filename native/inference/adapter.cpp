@@ -15,10 +15,12 @@ std::shared_ptr<Adapter> Adapter::load(std::shared_ptr<Model> model, const std::
   adapter->invocationTokens_ = readInvocationTokens(file);
   if ((withPairs || adapter->activated()) && !model->usesGpu())
     adapter->pairs_ = LowRankPairs::of(file);
-  if (adapter->activated() && adapter->pairs_.empty()) {
+  if (adapter->activated() && (adapter->pairs_.empty() || !model->isKnown())) {
     throw Error(ErrorCode::modelUnsupported,
                 "the adapter " + path + " acts from the reply on, which is not possible " +
-                    (model->usesGpu() ? "on a GPU" : "with its token embedding or tensor types"));
+                    (model->usesGpu()    ? "on a GPU"
+                     : !model->isKnown() ? "with this architecture"
+                                         : "with its token embedding or tensor types"));
   }
   adapter->model_ = std::move(model);
   adapter->adapter_.reset(

@@ -257,11 +257,10 @@ void RunningBatch::start(BatchRow& row) {
   row.sequence = freeIds_.back();
   freeIds_.pop_back();
   const auto prefix = prefixes_.find(prefixAdapter(row), request.prompt, request.cachePartition);
-  const int length = prefix ? prefixLength(row, prefix->length) : 0;
-  if (length == 0) return;
-  context_.copySequence(prefix->sequence, row.sequence, length);
-  row.evaluated = length;
-  if (row.reply.tokens.empty()) row.reused = length;
+  if (!prefix) return;
+  row.evaluated = prefixLength(row, prefix->length);
+  context_.copySequence(prefix->sequence, row.sequence, row.evaluated);
+  if (row.reply.tokens.empty()) row.reused = row.evaluated;
 }
 
 void RunningBatch::pauseLast() {
@@ -341,9 +340,8 @@ bool RunningBatch::decode(const SharedCall& call, const std::atomic<bool>& stopp
     const bool beside = row != nullptr && !(callAdapter(*row) == row->request.adapter);
     for (int i = 0; i < tokens; ++i) {
       const bool acts = beside && row->evaluated + i >= row->activation;
-      const bool output =
-          i + 1 == tokens && (row == nullptr || row->evaluated + tokens == row->known());
-      rowAdapters_.add(acts ? row->request.adapter : AppliedAdapter{}, output);
+      rowAdapters_.add(acts ? row->request.adapter : AppliedAdapter{},
+                       batch_.output(rowAdapters_.rows()));
     }
   }
   while (rowAdapters_.rows() < batch_.size()) rowAdapters_.add({}, true);
