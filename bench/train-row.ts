@@ -11,6 +11,7 @@ import {
 } from '../src/engine/trainer.js';
 import type { Precision } from '../src/engine/training-request.js';
 import { IsoproError } from '../src/errors.js';
+import { given } from '../src/given.js';
 import { Random } from '../src/random.js';
 import { SHAPES, type ShapeName } from '../test/models/shapes.js';
 import { loadBenchAddon } from './addon.js';
@@ -61,6 +62,18 @@ export interface GroupRow {
   readonly anonymousBytes: number | null;
 }
 
+/** Processor seconds of a step of sequences with a prompt each; medians of interleaved rounds. */
+export interface PromptsRow {
+  readonly shape: string;
+  readonly ordinary: number;
+  /** Of an adapter that acts from the reply on, with prompts that are new. */
+  readonly evaluated: number;
+  /** The same with keys and values of the prompts kept from the step before. */
+  readonly kept: number;
+  readonly peakRssBytes: number | null;
+  readonly anonymousBytes: number | null;
+}
+
 interface RowRequest {
   readonly shape: ShapeName;
   /** Trained, from the top. */
@@ -82,9 +95,17 @@ export interface GroupRequest extends RowRequest {
   readonly memoryBytes: number;
 }
 
+export interface PromptsRequest extends RowRequest {
+  readonly kind: 'prompts';
+  readonly promptTokens: number;
+  readonly replyTokens: number;
+  readonly sequences: number;
+  readonly memoryBytes?: number;
+}
+
 /** What this process prints. */
 export type RowReply =
-  | { readonly row: StepRow | GroupRow }
+  | { readonly row: StepRow | GroupRow | PromptsRow }
   | { readonly error: ReturnType<IsoproError['toJSON']> };
 
 const TOKENS = 512;
@@ -226,6 +247,47 @@ async function measureGroup(request: GroupRequest): Promise<GroupRow> {
   };
 }
 
+/** What chat templates write before a reply has three tokens, or about as many. */
+const INVOCATION = Int32Array.of(5, 6, 7);
+
+async function measurePrompts(request: PromptsRequest): Promise<PromptsRow> {
+  const { shape, threads, rounds, promptTokens, replyTokens, sequences } = request;
+  const memory = watchMemory();
+  const options = { threads, lora: { rank: 8 }, ...given(request, 'memoryBytes') };
+  const model = { path: benchModel(shape) };
+  await using ordinary = await createTrainer(model, options);
+  await using activated = await createTrainer(model, { ...options, invocationTokens: INVOCATION });
+  const random = new Random(1n);
+  const batchOf = (): TrainSequence[] =>
+    Array.from({ length: sequences }, () => ({
+      tokenIds: Int32Array.of(
+        ...tokens(random, shape, promptTokens - INVOCATION.length),
+        ...INVOCATION,
+        ...tokens(random, shape, replyTokens),
+      ),
+      labelMask: Uint8Array.from({ length: promptTokens + replyTokens }, (_, t) =>
+        t >= promptTokens ? 1 : 0,
+      ),
+    }));
+  const first = batchOf().slice(0, 1); // memory is touched for the first time
+  for (const trainer of [ordinary, activated]) await trainer.step(first);
+  const times: number[][] = [[], [], []];
+  for (let round = 0; round < rounds; round++) {
+    const batch = batchOf();
+    for (const [which, trainer] of [ordinary, activated, activated].entries())
+      times[which]!.push(await processorSeconds(() => trainer.step(batch)));
+  }
+  const [all, evaluated, kept] = times.map(median) as [number, number, number];
+  return { shape, ordinary: all, evaluated, kept, ...memory.stop() };
+}
+
+async function processorSeconds(work: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1e6;
+}
+
 const tokens = (random: Random, shape: ShapeName, length: number): Int32Array =>
   Int32Array.from({ length }, () => random.nextInteger(0, SHAPES[shape].vocabularySize - 1));
 
@@ -282,8 +344,14 @@ function watchMemory(): { stop(): Pick<StepRow, 'peakRssBytes' | 'anonymousBytes
   };
 }
 
-const request = JSON.parse(process.argv[2]!) as StepRequest | GroupRequest;
-const reply = await (request.kind === 'step' ? measureStep(request) : measureGroup(request)).then(
+const request = JSON.parse(process.argv[2]!) as StepRequest | GroupRequest | PromptsRequest;
+const measuring: Promise<StepRow | GroupRow | PromptsRow> =
+  request.kind === 'step'
+    ? measureStep(request)
+    : request.kind === 'group'
+      ? measureGroup(request)
+      : measurePrompts(request);
+const reply = await measuring.then(
   (row): RowReply => ({ row }),
   (error: unknown): RowReply => {
     if (!(error instanceof IsoproError)) throw error;

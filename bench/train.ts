@@ -12,7 +12,15 @@ import { requirePrecision } from '../src/engine/precision.js';
 import type { Precision } from '../src/engine/training-request.js';
 import { IsoproError } from '../src/errors.js';
 import { SHAPES, type ShapeName } from '../test/models/shapes.js';
-import type { GroupRequest, GroupRow, RowReply, StepRequest, StepRow } from './train-row.js';
+import type {
+  GroupRequest,
+  GroupRow,
+  PromptsRequest,
+  PromptsRow,
+  RowReply,
+  StepRequest,
+  StepRow,
+} from './train-row.js';
 
 export interface TrainRow extends StepRow {
   /** The same step in PyTorch, f32, right after; null where it was not asked for. */
@@ -45,6 +53,16 @@ export interface GroupBenchOptions extends RowOptions {
   readonly onRow?: (row: GroupRow) => void;
 }
 
+export interface PromptsBenchOptions extends Omit<RowOptions, 'top'> {
+  readonly promptTokens: number;
+  readonly replyTokens: number;
+  /** Sequences of a step, each with a prompt of its own. */
+  readonly sequences: number;
+  /** Of the trainer. Default: the trainer's. */
+  readonly memoryBytes?: number;
+  readonly onRow?: (row: PromptsRow) => void;
+}
+
 /**
  * Of eight replies of 100 tokens to a prompt of 300 it holds all activations in the smaller shape,
  * the inputs of the blocks in the larger.
@@ -52,6 +70,7 @@ export interface GroupBenchOptions extends RowOptions {
 const GROUP_MEMORY: Readonly<Record<ShapeName, number>> = {
   'qwen2.5-0.5b': 1_600_000_000,
   'qwen2.5-3b': 1_000_000_000,
+  'smollm2-135m': 600_000_000,
 };
 
 /** @throws IsoproError as createTrainer and step do; NATIVE_ADDON_MISSING */
@@ -99,6 +118,20 @@ export async function benchGroup({
   return { rows };
 }
 
+/** A step of an adapter that acts from the reply on beside one of an ordinary adapter. */
+export async function benchPrompts({
+  onRow,
+  ...options
+}: PromptsBenchOptions): Promise<{ rows: PromptsRow[] }> {
+  const { shapes, ...rest } = options;
+  const rows: PromptsRow[] = [];
+  for (const shape of shapes) {
+    rows.push(await measured<PromptsRow>({ kind: 'prompts', shape, layers: 0, ...rest }));
+    onRow?.(rows.at(-1)!);
+  }
+  return { rows };
+}
+
 const rowsOf = ({
   shapes,
   top,
@@ -116,8 +149,8 @@ const rowsOf = ({
     })),
   );
 
-async function measured<Row extends StepRow | GroupRow>(
-  request: StepRequest | GroupRequest,
+async function measured<Row extends StepRow | GroupRow | PromptsRow>(
+  request: StepRequest | GroupRequest | PromptsRequest,
 ): Promise<Row> {
   const script = fileURLToPath(new URL('train-row.js', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [script, JSON.stringify(request)]);

@@ -10,7 +10,8 @@
 namespace isopro::bindings {
 namespace {
 
-// readAdapter(path): Promise<{architecture, name, baseName, baseSha256, modules}>
+// readAdapter(path): Promise<{architecture, name, baseName, baseSha256, invocationTokens,
+// modules}>
 Napi::Value readAdapter(const Napi::CallbackInfo& info) {
   return PoolJob::run(info.Env(), [path = textOf(info[0])]() -> MakeValue {
     auto file = std::make_shared<training::AdapterFile>(training::readAdapter(path));
@@ -20,21 +21,24 @@ Napi::Value readAdapter(const Napi::CallbackInfo& info) {
       object.Set("name", file->name);
       object.Set("baseName", file->baseName);
       object.Set("baseSha256", file->baseSha256);
+      object.Set("invocationTokens", fromTokens(env, file->invocationTokens));
       object.Set("modules", fromModules(env, file->modules));
       return object;
     };
   });
 }
 
-// encodeAdapter(modelPath, modules, baseSha256): Promise<Buffer>, a GGUF
+// encodeAdapter(modelPath, modules, baseSha256, invocationTokens): Promise<Buffer>, a GGUF
 Napi::Value encodeAdapter(const Napi::CallbackInfo& info) {
   auto modules = std::make_shared<std::vector<training::AdapterModule>>(modulesOf(info[1]));
   return PoolJob::run(
-      info.Env(), [path = textOf(info[0]), modules, base = textOf(info[2])]() -> MakeValue {
+      info.Env(),
+      [path = textOf(info[0]), modules, base = textOf(info[2]),
+       invocation = tokensOf(info[3])]() -> MakeValue {
         const std::unique_ptr<training::ModelWeights> model = training::loadWeights(path);
         training::fit(*modules, *model);
         auto bytes = std::make_shared<std::vector<std::uint8_t>>(training::encodeAdapter(
-            {model->hyper.architecture.name, "", "", base, std::move(*modules)}));
+            {model->hyper.architecture.name, "", "", base, invocation, std::move(*modules)}));
         return [bytes](Napi::Env env) { return fromBytes(env, bytes); };
       });
 }

@@ -139,6 +139,7 @@ Napi::Object fromReply(Napi::Env env, const Reply& reply) {
   object.Set("finish", reply.finish == Finish::kStop     ? "stop"
                        : reply.finish == Finish::kLength ? "length"
                                                          : "aborted");
+  if (reply.notActivated) object.Set("notActivated", true);
   return object;
 }
 

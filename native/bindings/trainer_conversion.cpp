@@ -62,6 +62,7 @@ TrainerOptions optionsOf(const Napi::Object& object) {
   options.memoryBytes = static_cast<std::size_t>(integerOf(object.Get("memoryBytes")));
   options.microBatchTokens = integerOf(object.Get("microBatchTokens"));
   options.sharePrefixes = truthOf(object.Get("sharePrefixes"));
+  options.invocationTokens = tokensOf(object.Get("invocationTokens"));
   return options;
 }
 

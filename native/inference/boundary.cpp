@@ -44,6 +44,7 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
              const std::function<void(const BoundaryValues&, size_t)>& receive) {
   const Model& model = context.model();
   if (tokens.empty()) throw Error(ErrorCode::invalidArgument, "no tokens were given");
+  context.refuseActivated("the hidden states of a text");
   model.checkTokens(tokens, "tokens");
   if (static_cast<int>(tokens.size()) > model.trainedContext()) {
     throw Error(ErrorCode::contextOverflow, std::to_string(tokens.size()) +
@@ -95,10 +96,14 @@ BoundaryCapture::BoundaryCapture(Context& context, int boundary)
       boundary_(boundary),
       enabled_(boundary >= 0),
       width_(static_cast<size_t>(context.model().embeddingSize())) {
-  if (!enabled_) return;
-  const bool scaled = scalesEmbedding(context.model());
-  context_.observe({[=](const ggml_tensor* node) { return boundaryOf(node, scaled) == boundary; },
-                    [this](ggml_tensor* node) { readRows(node, values_); }});
+  if (enabled_) context_.observe(observer());
+}
+
+NodeObserver BoundaryCapture::observer() {
+  const bool enabled = enabled_, scaled = scalesEmbedding(context_.model());
+  const int boundary = boundary_;
+  return {[=](const ggml_tensor* node) { return enabled && boundaryOf(node, scaled) == boundary; },
+          [this](ggml_tensor* node) { readRows(node, values_); }};
 }
 
 BoundaryCapture::~BoundaryCapture() {

@@ -25,6 +25,9 @@ class BoundaryCapture {
   BoundaryCapture(const BoundaryCapture&) = delete;
   BoundaryCapture& operator=(const BoundaryCapture&) = delete;
 
+  // What it observes; for who observes more in the same decodes.
+  NodeObserver observer();
+
   void beginStep() { rows_.clear(); }
   // The next row of the batch appends its d_model f16 values to *destination, which must stay in
   // place until endStep(); null: nobody wants them.

@@ -200,13 +200,24 @@ void Context::setAdapter(std::shared_ptr<Adapter> adapter, float scale) {
   if (context_ != nullptr) applyAdapter();
 }
 
+AppliedAdapter Context::rowAdapter() const {
+  const AppliedAdapter set{adapter_, adapterScale_};
+  return set.activated() ? set : AppliedAdapter{};
+}
+
+void Context::refuseActivated(const char* what) const {
+  if (rowAdapter().adapter != nullptr)
+    throw Error(ErrorCode::invalidArgument,
+                std::string(what) + " cannot have an adapter that acts from the reply on");
+}
+
 void Context::applyAdapter() {
-  llama_adapter_lora* handle = adapter_ == nullptr ? nullptr : adapter_->handle();
+  const bool whole = adapter_ != nullptr && !adapter_->activated();
+  llama_adapter_lora* handle = whole ? adapter_->handle() : nullptr;
   std::int32_t status = -1;
   try {
     status = callLlama([&] {
-      return llama_set_adapters_lora(context_.get(), &handle, adapter_ == nullptr ? 0 : 1,
-                                     &adapterScale_);
+      return llama_set_adapters_lora(context_.get(), &handle, whole ? 1 : 0, &adapterScale_);
     });
   } catch (...) {
     release();  // a context with another adapter than the one that is set must not answer

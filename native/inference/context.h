@@ -112,6 +112,7 @@ class DecodeBatch {
   // multiplied with these rows alone.
   void padOutputs();
   int size() const { return static_cast<int>(tokens_.size()); }
+  bool output(int row) const { return output_[static_cast<size_t>(row)] != 0; }
   // Sequences of rows that only pad.
   const std::vector<llama_seq_id>& paddingSequences() const { return paddingSequences_; }
   bool empty() const { return tokens_.empty(); }
@@ -179,7 +180,12 @@ class Context {
   // Throws ADAPTER_MISMATCH.
   void checkAdapter(const Adapter* adapter) const;
   // The adapter of the following decodes; null for the bare base. Throws ADAPTER_MISMATCH.
+  // An activated one is not applied by the context: rowAdapter() is for whoever adds the rows.
   void setAdapter(std::shared_ptr<Adapter> adapter, float scale);
+  // The activated adapter that is set, or none.
+  AppliedAdapter rowAdapter() const;
+  // Throws INVALID_ARGUMENT where an activated adapter is set: `what` has no prompt.
+  void refuseActivated(const char* what) const;
 
   // Evaluates the rows; those that only pad leave nothing in the cache. Throws ABORTED when
   // `cancelled` was set meanwhile, CONTEXT_OVERFLOW when no KV slot is left, NATIVE_FAILURE

@@ -23,6 +23,7 @@ bool isResult(const ggml_tensor* node) {
 std::vector<float> embed(Context& context, const std::vector<Token>& tokens,
                          const std::atomic<bool>& cancelled) {
   if (tokens.empty()) throw Error(ErrorCode::invalidArgument, "no tokens were given");
+  context.refuseActivated("the embedding of a text");
   const Model& model = context.model();
   model.checkTokens(tokens, "tokens");
   const auto width = static_cast<size_t>(model.embeddingSize());

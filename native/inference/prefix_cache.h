@@ -13,16 +13,6 @@
 
 namespace isopro {
 
-// What keys and values depend on beside the tokens.
-struct AppliedAdapter {
-  std::shared_ptr<Adapter> adapter;  // null: the bare base
-  float scale = 1.0f;
-
-  bool operator==(const AppliedAdapter& other) const {
-    return adapter == other.adapter && (adapter == nullptr || scale == other.scale);
-  }
-};
-
 struct CachedPrefix {
   llama_seq_id sequence;
   int length;  // tokens that it has in common with the prompt

@@ -21,6 +21,7 @@ struct Reply {
       top;           // one a token, as in Sampled; empty where none were asked for
   std::string text;  // without end-of-turn token and stop string; may end inside a UTF-8 character
   Finish finish = Finish::kStop;
+  bool notActivated = false;  // the prompt lacks the adapter's invocation tokens: the base answered
 };
 
 struct ReplyLimits {

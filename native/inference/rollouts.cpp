@@ -9,31 +9,12 @@
 
 #include "inference/boundary.h"
 #include "inference/frame.h"
+#include "inference/live_sample.h"
+#include "inference/row_adapters.h"
 #include "support/error.h"
 
 namespace isopro {
 namespace {
-
-// One live sample.
-struct LiveSample {
-  Rollout rollout;
-  std::unique_ptr<Sampler> sampler;
-  llama_seq_id id = 0;
-  int promptLength = 0;
-  size_t searchedUpTo = 0;  // bytes of text in which no stop string ends
-  bool done = false;
-  std::vector<std::uint16_t> sampledBoundary;
-};
-
-// A prompt that is evaluated and has samples to start.
-struct PromptGroup {
-  int index = 0;
-  int samples = 0;
-  int started = 0;
-  llama_seq_id id = 0;  // whose keys and values it is; a prompt of one sample has the sample's
-  std::vector<float> logits;  // [vocabulary] after its last token
-  std::vector<std::uint16_t> boundary;
-};
 
 class Scheduler {
  public:
@@ -45,7 +26,8 @@ class Scheduler {
         events_(events),
         cancelled_(cancelled),
         model_(context.model()),
-        capture_(context, request.boundary) {}
+        capture_(context, request.boundary),
+        activated_(context, pool) {}
 
   void run();
 
@@ -81,6 +63,7 @@ class Scheduler {
   std::optional<Grammar> grammar_;
   HeldBack heldBack_;
   BoundaryCapture capture_;
+  ActivatedRows activated_;
   DecodeBatch batch_;
 
   CallPlan plan_;
@@ -236,6 +219,7 @@ bool Scheduler::nextPrompt() {
   if (nextPrompt_ == request_.prompts.size()) return false;
   group_.emplace();
   group_->index = static_cast<int>(nextPrompt_++);
+  group_->activation = activated_.activationIn(promptOf(*group_).tokens);
   group_->samples = static_cast<int>(promptOf(*group_).seeds.size());
   group_->id = group_->samples > 1 && !plan_.alone ? promptId_ : *freeIds_.begin();
   evaluatePrompt();
@@ -249,17 +233,20 @@ void Scheduler::evaluatePrompt() {
   const std::vector<Token>& tokens = promptOf(*group_).tokens;
   group_->boundary.clear();
   size_t evaluated = takeFrame(tokens);
+  const int common = framed_ ? commonBeginning(prompts_, evaluatedPrompts_, rowGroup_) : 0;
   const auto kept =
-      static_cast<size_t>(framed_ ? commonBeginning(prompts_, evaluatedPrompts_, rowGroup_) : 0);
+      static_cast<size_t>(std::min(common, group_->framed(rowGroup_, activated_.any())));
   const auto most = static_cast<size_t>(plan_.promptRows);
   while (evaluated < tokens.size()) {
     size_t end = std::min(tokens.size(), (evaluated / most + 1) * most);
     if (evaluated < kept) end = std::min(end, kept);
     batch_.clear();
     capture_.beginStep();
+    activated_.clear();
     for (; evaluated < end; ++evaluated) {
-      batch_.add(tokens[evaluated], static_cast<llama_pos>(evaluated), group_->id,
-                 evaluated + 1 == tokens.size());
+      const bool last = evaluated + 1 == tokens.size();
+      batch_.add(tokens[evaluated], static_cast<llama_pos>(evaluated), group_->id, last);
+      activated_.add(static_cast<int>(evaluated) >= group_->activation, last);
       capture_.expectRow(&group_->boundary);
     }
     decode(progress_.prefill);
@@ -275,7 +262,7 @@ void Scheduler::evaluatePrompt() {
 // How many of its tokens the prompt under way need not evaluate.
 size_t Scheduler::takeFrame(const std::vector<Token>& tokens) {
   const int shared = frame_.sharedWith(tokens, rowGroup_);
-  if (shared == 0) return 0;
+  if (shared == 0 || shared > group_->framed(rowGroup_, activated_.any())) return 0;
   context_.copySequence(frameId_, group_->id);
   group_->boundary = frame_.boundary;
   return static_cast<size_t>(shared);
@@ -336,6 +323,7 @@ void Scheduler::closeGaps() {
 void Scheduler::extend(const std::vector<LiveSample*>& rows, llama_seq_id first) {
   batch_.clear();
   capture_.beginStep();
+  activated_.clear();
   std::vector<LiveSample*> sequences;
   std::vector<int> outputs;
   const int size = roundedUp(static_cast<int>(rows.size()), rowGroup_);
@@ -343,6 +331,7 @@ void Scheduler::extend(const std::vector<LiveSample*>& rows, llama_seq_id first)
     LiveSample* sequence =
         i < static_cast<int>(rows.size()) ? rows[static_cast<size_t>(i)] : nullptr;
     capture_.expectRow(sequence == nullptr ? nullptr : &sequence->sampledBoundary);
+    activated_.add(sequence != nullptr && sequence->activated, true);
     if (sequence == nullptr) {
       batch_.addPadding(live_.front().rollout.tokens.back(), first + i);
       continue;
@@ -361,7 +350,7 @@ void Scheduler::extend(const std::vector<LiveSample*>& rows, llama_seq_id first)
 
 void Scheduler::decode(StageTime& stage) {
   const Timed timed(stage);
-  context_.decode(batch_, cancelled_);
+  activated_.decode(batch_, cancelled_, capture_.observer());
   capture_.endStep();
 }
 
@@ -390,6 +379,8 @@ void Scheduler::startSample() {
   sequence.rollout.seed = prompt.seeds[static_cast<size_t>(group_->started++)];
   sequence.rollout.boundary = group_->boundary;
   sequence.promptLength = static_cast<int>(prompt.tokens.size());
+  sequence.activated = group_->activation != Adapter::kNever;
+  sequence.rollout.notActivated = !sequence.activated;
   sequence.sampler =
       std::make_unique<Sampler>(model_.vocabularySize(), request_.sampling, sequence.rollout.seed,
                                 grammar_ ? &*grammar_ : nullptr, prompt.tokens, heldBack_);

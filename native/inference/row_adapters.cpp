@@ -112,4 +112,16 @@ void RowAdapters::receive(ggml_tensor* node, int threads) {
   });
 }
 
+void ActivatedRows::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled,
+                           const NodeObserver& also) {
+  if (!any()) return context_.decode(batch, cancelled);
+  const NodeObserver adapted = rows_.observer(context_.governor().threads());
+  const auto others = [&](const ggml_tensor* node) { return also.wants && also.wants(node); };
+  const Observation observation(
+      context_, {[&](const ggml_tensor* node) { return adapted.wants(node) || others(node); },
+                 [&](ggml_tensor* node) { (others(node) ? also : adapted).receive(node); }});
+  context_.decode(batch, cancelled);
+  rows_.check();
+}
+
 }  // namespace isopro

@@ -5,6 +5,7 @@
 // section 4) and S-LoRA (Sheng et al. 2023, section 5) batch adapters so on GPUs.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "inference/context.h"
@@ -19,7 +20,8 @@ class RowAdapters {
  public:
   RowAdapters(ThreadPool& pool, const Model& model);
 
-  // Whether the adapter's rows may share a call with those of others.
+  // Whether the adapter's rows may share a call with those of others. An activated one's always do:
+  // what stands before its activation has none.
   static bool takes(const Model& model, const AppliedAdapter& adapter);
 
   void clear();
@@ -49,6 +51,33 @@ class RowAdapters {
                               // block's end has
   std::vector<float> inner_;
   bool failed_ = false;
+};
+
+// Calls of a context whose adapter acts from the reply on: the rows that it acts on have it, the
+// others none. Where the context has no such adapter, its calls are as they are.
+class ActivatedRows {
+ public:
+  ActivatedRows(Context& context, ThreadPool& pool)
+      : context_(context), adapter_(context.rowAdapter()), rows_(pool) {}
+
+  bool any() const { return adapter_.activated(); }
+  // The first token of a prompt that it acts on, Adapter::kNever where there is none.
+  int activationIn(const std::vector<Token>& prompt) const {
+    return any() ? adapter_.adapter->activationIn(prompt) : 0;
+  }
+  // The rows of the next call, in their order.
+  void clear() { rows_.clear(); }
+  void add(bool activated, bool output) {
+    rows_.add(activated ? adapter_ : AppliedAdapter{}, output);
+  }
+  // `also` observes the same call.
+  void decode(DecodeBatch& batch, const std::atomic<bool>& cancelled,
+              const NodeObserver& also = {});
+
+ private:
+  Context& context_;
+  const AppliedAdapter adapter_;
+  RowAdapters rows_;
 };
 
 }  // namespace isopro

@@ -65,6 +65,7 @@ void RunningBatch::join(std::int64_t number, BatchRequest request) {
   row.number = number;
   row.grammar = grammarOf(request.grammar);
   row.request = std::move(request);
+  row.findActivation();
   enqueue(std::move(row));
 }
 
@@ -129,7 +130,9 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
 }
 
 AppliedAdapter RunningBatch::callAdapter(const BatchRow& row) const {
-  const bool beside = !settings_.deterministic && RowAdapters::takes(model_, row.request.adapter);
+  const AppliedAdapter& adapter = row.request.adapter;
+  const bool beside =
+      adapter.activated() || (!settings_.deterministic && RowAdapters::takes(model_, adapter));
   return beside ? AppliedAdapter{} : row.request.adapter;
 }
 
@@ -236,7 +239,7 @@ bool RunningBatch::makeRoom(const BatchRow& row) {
     return promised_ + prefixes_.tokens() + row.wantedCells() <= settings_.cells;
   };
   if (promised_ + row.wantedCells() > settings_.cells) return false;
-  prefixes_.find(row.request.adapter, row.request.prompt, row.request.cachePartition);
+  prefixes_.find(prefixAdapter(row), row.request.prompt, row.request.cachePartition);
   while (!fits()) context_.removeSequence(prefixes_.dropOldest());
   return true;
 }
@@ -253,11 +256,11 @@ void RunningBatch::start(BatchRow& row) {
   if (own_.live > 0) return;  // a slot when its prompt's turn comes
   row.sequence = freeIds_.back();
   freeIds_.pop_back();
-  const auto prefix = prefixes_.find(request.adapter, request.prompt, request.cachePartition);
+  const auto prefix = prefixes_.find(prefixAdapter(row), request.prompt, request.cachePartition);
   if (!prefix) return;
-  context_.copySequence(prefix->sequence, row.sequence, prefix->length);
-  row.evaluated = prefix->length;
-  if (row.reply.tokens.empty()) row.reused = prefix->length;
+  row.evaluated = prefixLength(row, prefix->length);
+  context_.copySequence(prefix->sequence, row.sequence, row.evaluated);
+  if (row.reply.tokens.empty()) row.reused = row.evaluated;
 }
 
 void RunningBatch::pauseLast() {
@@ -335,9 +338,11 @@ bool RunningBatch::decode(const SharedCall& call, const std::atomic<bool>& stopp
   rowAdapters_.clear();
   for (const auto& [row, tokens, padding] : call) {
     const bool beside = row != nullptr && !(callAdapter(*row) == row->request.adapter);
-    const AppliedAdapter adapter = beside ? row->request.adapter : AppliedAdapter{};
-    for (int i = 1; i < tokens; ++i) rowAdapters_.add(adapter, false);
-    rowAdapters_.add(adapter, row == nullptr || row->evaluated + tokens == row->known());
+    for (int i = 0; i < tokens; ++i) {
+      const bool acts = beside && row->evaluated + i >= row->activation;
+      rowAdapters_.add(acts ? row->request.adapter : AppliedAdapter{},
+                       batch_.output(rowAdapters_.rows()));
+    }
   }
   while (rowAdapters_.rows() < batch_.size()) rowAdapters_.add({}, true);
   for (;;) {
@@ -409,10 +414,10 @@ void RunningBatch::keep(const BatchRow& row) {
   if (settings_.prefixTokens == 0 || !context_.holdsBeginning(row.sequence)) return;
   std::vector<Token> tokens = row.request.prompt;
   tokens.insert(tokens.end(), row.reply.tokens.begin(), row.reply.tokens.end());
-  tokens.resize(static_cast<size_t>(row.evaluated));
+  tokens.resize(static_cast<size_t>(prefixLength(row, row.evaluated)));
   const auto evict = [&](llama_seq_id id) { context_.removeSequence(id); };
   const auto kept =
-      prefixes_.keep(row.request.adapter, std::move(tokens), evict, row.request.cachePartition);
+      prefixes_.keep(prefixAdapter(row), std::move(tokens), evict, row.request.cachePartition);
   if (kept) context_.copySequence(row.sequence, kept->sequence, kept->length);
 }
 

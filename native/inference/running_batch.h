@@ -18,6 +18,7 @@
 // one sample of it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -117,6 +118,7 @@ class RunningBatch {
     int evaluated = 0;  // tokens of prompt and reply in the KV cache
     int promised = 0;   // cells, where it runs
     int reused = 0;
+    int activation = 0;   // the first token that an activated adapter acts on
     size_t searched = 0;  // bytes of text in which no stop string ends
     size_t streamed = 0;  // bytes of text that were sent
     bool done = false;
@@ -130,6 +132,13 @@ class RunningBatch {
     // evaluated.
     bool isPrompt() const { return reply.tokens.empty() || evaluated + 1 < known(); }
     Token tokenAt(int position) const;
+    // The base model answers a prompt that its adapter does not act on.
+    void findActivation() {
+      if (!request.adapter.activated()) return;
+      activation = request.adapter.adapter->activationIn(request.prompt);
+      reply.notActivated = activation == Adapter::kNever;
+      if (reply.notActivated) request.adapter = {};
+    }
   };
   // Tokens of a row that one call evaluates.
   struct RowShare {
@@ -161,6 +170,14 @@ class RunningBatch {
   // The adapter that llama.cpp applies to the row's calls; none where what the row's own adds is
   // computed beside its graph.
   AppliedAdapter callAdapter(const BatchRow& row) const;
+  // Whose keys and values of its prompt can be kept and found, and how many of them: what stands
+  // before an activation is the base model's.
+  static AppliedAdapter prefixAdapter(const BatchRow& row) {
+    return row.request.adapter.activated() ? AppliedAdapter{} : row.request.adapter;
+  }
+  static int prefixLength(const BatchRow& row, int length) {
+    return row.request.adapter.activated() ? std::min(length, row.activation) : length;
+  }
   bool evaluate(const SharedCall& call, const std::atomic<bool>& stopped, StepReport& report);
   bool decode(const SharedCall& call, const std::atomic<bool>& stopped);
   void sample(const std::vector<BatchRow*>& rows, const std::vector<const float*>& logits,

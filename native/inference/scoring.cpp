@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "inference/row_adapters.h"
 #include "support/error.h"
 
 namespace isopro {
@@ -24,6 +25,8 @@ class Scorer {
         alternatives_(alternatives),
         cancelled_(cancelled),
         results_(results),
+        activated_(context, pool),
+        activation_(activated_.activationIn(trunk)),
         // In the calls in which generate evaluates a prompt.
         trunkRows_(CallPlan::of(context.model().usesGpu(), 1).promptRows) {}
 
@@ -108,6 +111,7 @@ class Scorer {
 
  private:
   void add(TreeRow row, llama_seq_id first) {
+    acts_.push_back(row.position >= activation_);
     batch_.add(row.token, row.position, first + row.firstLeaf, !row.targets.empty(),
                row.lastLeaf - row.firstLeaf + 1);
     if (!row.targets.empty()) scored_.push_back({batch_.size() - 1, std::move(row.targets)});
@@ -122,7 +126,11 @@ class Scorer {
 
   void decode() {
     if (batch_.empty()) return;
-    context_.decode(batch_, cancelled_);
+    activated_.clear();
+    acts_.resize(static_cast<size_t>(batch_.size()));  // rows that pad have no adapter
+    for (int row = 0; row < batch_.size(); ++row)
+      activated_.add(acts_[static_cast<size_t>(row)], batch_.output(row));
+    activated_.decode(batch_, cancelled_);
     std::vector<const float*> logits;
     logits.reserve(scored_.size());
     for (const ScoredRow& row : scored_) logits.push_back(context_.logits(row.row));
@@ -131,6 +139,7 @@ class Scorer {
     });
     batch_.clear();
     scored_.clear();
+    acts_.clear();
   }
 
   void read(const float* logits, const std::vector<TreeTarget>& targets) {
@@ -160,6 +169,9 @@ class Scorer {
   const int alternatives_;
   const std::atomic<bool>& cancelled_;
   std::vector<TokenScores>& results_;
+  ActivatedRows activated_;
+  const int activation_;
+  std::vector<bool> acts_;  // on the batch's rows, but those that pad
   const int trunkRows_;
   llama_seq_id padding_ = 0;
   size_t evaluated_ = 0;  // of the trunk
@@ -225,6 +237,7 @@ BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector
                            const std::vector<Branch>& branches, int cellBudget,
                            const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
+  context.refuseActivated("branches of a text");
   model.checkTokens(trunk, "trunk");
   const int limit = std::min(cellBudget, model.trainedContext());
   BranchScores result;

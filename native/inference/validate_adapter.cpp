@@ -3,6 +3,8 @@
 #include <cmath>
 #include <string>
 
+#include "model/invocation.h"
+
 namespace isopro {
 namespace {
 
@@ -77,10 +79,13 @@ void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
       !std::isfinite(*adapter.real("adapter.lora.alpha"))) {
     adapter.fail("metadata \"adapter.lora.alpha\" is not a finite f32");
   }
-  if (adapter.find("adapter.alora.invocation_tokens") != nullptr)
-    adapter.fail(
-        "adapters that are switched on by tokens (aLoRA: adapter.alora.invocation_tokens) are not "
-        "supported");
+  for (const std::int32_t token : readInvocationTokens(adapter)) {
+    if (token >= base.hyper.vocabulary)
+      adapter.fail(ErrorCode::adapterMismatch, "the adapter's invocation token " +
+                                                   std::to_string(token) +
+                                                   " is outside the base model's vocabulary of " +
+                                                   std::to_string(base.hyper.vocabulary));
+  }
 
   std::size_t pairs = 0;
   for (const GgufTensor& a : adapter.tensors()) {

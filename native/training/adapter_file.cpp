@@ -10,6 +10,7 @@
 #include <ggml.h>
 #include <gguf.h>
 
+#include "model/invocation.h"
 #include "support/error.h"
 #include "support/gguf.h"
 
@@ -109,8 +110,8 @@ std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWe
 }
 
 std::vector<std::uint8_t> encodeAdapter(Trainer& trainer, const std::string& baseSha256) {
-  return encodeAdapter(
-      {trainer.model().hyper.architecture.name, "", "", baseSha256, factorsOf(trainer)});
+  return encodeAdapter({trainer.model().hyper.architecture.name, "", "", baseSha256,
+                        trainer.invocationTokens(), factorsOf(trainer)});
 }
 
 std::vector<std::uint8_t> encodeAdapter(const AdapterFile& adapter) {
@@ -125,6 +126,10 @@ std::vector<std::uint8_t> encodeAdapter(const AdapterFile& adapter) {
   gguf_set_val_f32(gguf.get(), "adapter.lora.alpha", alpha);
   if (!adapter.baseSha256.empty())
     gguf_set_val_str(gguf.get(), kBaseSha256, adapter.baseSha256.c_str());
+  if (!adapter.invocationTokens.empty()) {
+    gguf_set_arr_data(gguf.get(), kInvocationTokensKey, GGUF_TYPE_UINT32,
+                      adapter.invocationTokens.data(), adapter.invocationTokens.size());
+  }
   const auto add = [&](const std::string& name, std::int64_t columns, std::int64_t rows) {
     ggml_tensor* tensor = ggml_new_tensor_2d(shapes.get(), GGML_TYPE_F32, columns, rows);
     ggml_set_name(tensor, name.c_str());
@@ -165,14 +170,14 @@ AdapterFile readAdapter(const std::string& path) {
     file.fail(ErrorCode::adapterMismatch, "this is a whole model, not an adapter");
   if (text("general.type") != "adapter" || text("adapter.type") != "lora")
     file.fail("this is not a LoRA adapter");
-  if (file.find("adapter.alora.invocation_tokens") != nullptr)
-    file.fail(
-        "adapters that are switched on by tokens (aLoRA: adapter.alora.invocation_tokens) are not "
-        "supported");
   const auto alpha = static_cast<float>(file.real("adapter.lora.alpha").value_or(0));
   if (!std::isfinite(alpha)) file.fail("its alpha is not finite");
-  AdapterFile adapter{
-      text("general.architecture"), text("general.name"), text(kBaseName), text(kBaseSha256), {}};
+  AdapterFile adapter{text("general.architecture"),
+                      text("general.name"),
+                      text(kBaseName),
+                      text(kBaseSha256),
+                      readInvocationTokens(file),
+                      {}};
   for (const GgufTensor& a : file.tensors()) {
     if (a.name.size() <= first.size() || a.name.substr(a.name.size() - first.size()) != first)
       continue;

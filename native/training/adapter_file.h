@@ -20,9 +20,10 @@ struct AdapterModule {
 
 struct AdapterFile {
   std::string architecture;
-  std::string name;        // general.name, "" where absent
-  std::string baseName;    // general.base_model.0.name
-  std::string baseSha256;  // isopro.base_model.sha256
+  std::string name;                            // general.name, "" where absent
+  std::string baseName;                        // general.base_model.0.name
+  std::string baseSha256;                      // isopro.base_model.sha256
+  std::vector<std::int32_t> invocationTokens;  // empty: it acts on all tokens
   std::vector<AdapterModule> modules;
 };
 

@@ -70,22 +70,29 @@ struct Head {
   }
 };
 
-// Rows of a segment's text, from its beginning to the segment's end.
-std::vector<Range> textOf(const Segments& segments, std::size_t index) {
+// A segment's text, from its beginning to the segment's end: what is given of it, and its rows.
+struct Text {
+  Past past{0, nullptr, nullptr};
   std::vector<Range> parts;
-  for (auto at = static_cast<std::int64_t>(index); at >= 0;
-       at = segments[static_cast<std::size_t>(at)].parent) {
-    parts.push_back(segments[static_cast<std::size_t>(at)].rows);
+};
+
+Text textOf(const Segments& segments, const Pasts& pasts, std::size_t index) {
+  Text text;
+  for (auto at = static_cast<std::int64_t>(index); at >= 0;) {
+    const Segment& segment = segments[static_cast<std::size_t>(at)];
+    text.parts.push_back(segment.rows);
+    if (segment.past >= 0) text.past = pasts[static_cast<std::size_t>(segment.past)];
+    at = segment.parent;
   }
-  std::reverse(parts.begin(), parts.end());
-  return parts;
+  std::reverse(text.parts.begin(), text.parts.end());
+  return text;
 }
 
 // Calls body(at, row) for each row of a text; `at` is its position.
 template <typename Body>
-void forText(const std::vector<Range>& text, Body body) {
-  std::int64_t at = 0;
-  for (const Range& part : text) {
+void forText(const Text& text, Body body) {
+  std::int64_t at = text.past.tokens;
+  for (const Range& part : text.parts) {
     for (std::int64_t row = part.begin; row < part.end; ++row) body(at++, row);
   }
 }
@@ -116,15 +123,18 @@ struct Gathered {
   std::vector<float> k, v;
 };
 
-Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment,
-            const std::vector<Range>& text, std::int64_t head, std::int64_t window,
-            const float* sinks, int thread, const float* q, const float* k, const float* v,
-            Gathered& gathered) {
+Head headOf(Engine& engine, const Hyperparameters& hyper, const Segment& segment, const Text& text,
+            std::int64_t head, std::int64_t window, const float* sinks, int thread, const float* q,
+            const float* k, const float* v, Gathered& gathered) {
   const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(),
                      width = hyper.headWidth;
   const std::int64_t offset = head / (hyper.heads / hyper.keyHeads) * width;
   gathered.k.resize(static_cast<std::size_t>(segment.end() * width));
   gathered.v.resize(gathered.k.size());
+  for (std::int64_t at = 0; at < text.past.tokens; ++at) {
+    std::copy_n(text.past.k + at * keyStride + offset, width, gathered.k.data() + at * width);
+    std::copy_n(text.past.v + at * keyStride + offset, width, gathered.v.data() + at * width);
+  }
   forText(text, [&](std::int64_t at, std::int64_t row) {
     std::copy_n(k + row * keyStride + offset, width, gathered.k.data() + at * width);
     std::copy_n(v + row * keyStride + offset, width, gathered.v.data() + at * width);
@@ -250,12 +260,13 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
 
 void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
                       std::int64_t window, const float* sinks, const float* q, const float* k,
-                      const float* v, float* out) {
+                      const float* v, float* out, const Pasts& pasts) {
   const std::int64_t queryStride = hyper.queryWidth(), width = hyper.headWidth;
   forHeads(engine, hyper, segments.size(), [&](std::size_t index, std::int64_t which, int thread) {
     const Segment& segment = segments[index];
     Gathered gathered;
-    const Head head = headOf(engine, hyper, segment, textOf(segments, index), which, window, sinks,
+    const Head head = headOf(engine, hyper, segment, textOf(segments, pasts, index), which, window,
+                             sinks,
                              thread, q, k, v, gathered);
     float* o = out + (segment.rows.begin - segment.position) * queryStride + which * width;
     std::vector<float> capped, p;
@@ -271,7 +282,8 @@ void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segmen
 
 void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
                        std::int64_t window, const float* sinks, const float* q, const float* k,
-                       const float* v, const float* dOut, float* dq, float* dk, float* dv) {
+                       const float* v, const float* dOut, float* dq, float* dk, float* dv,
+                       const Pasts& pasts) {
   const std::int64_t queryStride = hyper.queryWidth(), keyStride = hyper.keyWidth(),
                      width = hyper.headWidth;
   const std::int64_t tokens = segments.back().rows.end;
@@ -288,7 +300,7 @@ void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segme
     for (auto index = static_cast<std::size_t>(trees[tree].begin);
          index < static_cast<std::size_t>(trees[tree].end); ++index) {
       const Segment& segment = segments[index];
-      const std::vector<Range> text = textOf(segments, index);
+      const Text text = textOf(segments, pasts, index);
       const Head head =
           headOf(engine, hyper, segment, text, which, window, sinks, thread, q, k, v, gathered);
       const std::int64_t at = (segment.rows.begin - segment.position) * queryStride + which * width;
@@ -309,15 +321,17 @@ void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segme
                                   static_cast<std::int64_t>(ds.size()));
         }
         for (float& value : ds) value *= hyper.attentionScale;
-        // dq = ds k; dk += dsT q; dv += pT dO
+        // dq = ds k; dk += dsT q; dv += pT dO, of the keys that are no constants
+        const std::int64_t k1 = std::max(k0, text.past.tokens), some = q1 - k1;
         serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), false,
                       head.k + k0 * width, width, 1, dq + at + q0 * queryStride, queryStride, 1,
                       width, false);
-        serialProduct(variant, head.scratch, denseMatrix(ds.data(), rows, keys), true,
-                      head.q + q0 * queryStride, queryStride, 1, gradient.k.data() + k0 * width,
-                      width, 1, width, true);
-        serialProduct(variant, head.scratch, denseMatrix(p.data(), rows, keys), true, dO,
-                      queryStride, 1, gradient.v.data() + k0 * width, width, 1, width, true);
+        serialProduct(variant, head.scratch, denseMatrix(ds.data() + k1 - k0, rows, some, keys),
+                      true, head.q + q0 * queryStride, queryStride, 1,
+                      gradient.k.data() + k1 * width, width, 1, width, true);
+        serialProduct(variant, head.scratch, denseMatrix(p.data() + k1 - k0, rows, some, keys),
+                      true, dO, queryStride, 1, gradient.v.data() + k1 * width, width, 1, width,
+                      true);
       });
       forText(text, [&](std::int64_t position, std::int64_t row) {
         for (std::int64_t i = 0; i < width; ++i) {

@@ -16,11 +16,22 @@ struct Segment {
   Range rows;
   std::int64_t parent;    // a segment before this one; -1: none
   std::int64_t position;  // of the first row in its text
+  // Of a segment without a parent: which text that is no row of the batch it continues; -1: none.
+  std::int64_t past = -1;
 
   std::int64_t end() const { return position + rows.end - rows.begin; }
 };
 using Segments =
     std::vector<Segment>;  // rows follow each other from 0; those of one tree stand together
+
+// A text whose keys and values [tokens, keyHeads, headWidth] are given: constants, which take no
+// gradient.
+struct Past {
+  std::int64_t tokens;
+  const float* k;
+  const float* v;
+};
+using Pasts = std::vector<Past>;
 
 // cos and sin of every position and pair, times the magnitude: [positions, pairs] each.
 struct Rotation {
@@ -51,10 +62,11 @@ void rotate(Engine& engine, const Hyperparameters& hyper, const Rotation& rotati
 // nothing.
 void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
                       std::int64_t window, const float* sinks, const float* q, const float* k,
-                      const float* v, float* out);
+                      const float* v, float* out, const Pasts& pasts = {});
 // dq, dk and dv are overwritten. Probabilities are recomputed from q and k.
 void attentionBackward(Engine& engine, const Hyperparameters& hyper, const Segments& segments,
                        std::int64_t window, const float* sinks, const float* q, const float* k,
-                       const float* v, const float* dOut, float* dq, float* dk, float* dv);
+                       const float* v, const float* dOut, float* dq, float* dk, float* dv,
+                       const Pasts& pasts = {});
 
 }  // namespace isopro::training

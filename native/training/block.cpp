@@ -215,6 +215,10 @@ std::int64_t windowOf(const Hyperparameters& hyper, std::int64_t layer) {
   return hyper.hasWindow(layer) ? hyper.window : 0;
 }
 
+Pasts pastsOf(const BlockContext& c, std::int64_t layer) {
+  return c.prompts == nullptr ? Pasts{} : pastsAt(*c.prompts, layer);
+}
+
 }  // namespace
 
 std::size_t BlockActivations::bytes(const Hyperparameters& hyper, std::int64_t tokens) {
@@ -270,10 +274,11 @@ void blockForward(BlockContext& c, Layer& layer, std::int64_t index, BlockActiva
                 keyRow);
   }
   turn(c, index, act.q.data(), act.k.data(), 1);
+  if (output == nullptr) return;
 
   // middle = input + attention
   attentionForward(engine, h, c.segments, windowOf(h, index), sinksOf(layer), act.q.data(),
-                   act.k.data(), act.v.data(), sized(act.attended, T * queries));
+                   act.k.data(), act.v.data(), sized(act.attended, T * queries), pastsOf(c, index));
   const bool postNorms = h.architecture.postNorms;
   float* projected = sized(postNorms ? act.projected : s.normed, T * d);
   linearForward(c.pass, layer.linear[kOutput], act.attended.data(), projected);
@@ -336,7 +341,7 @@ void blockBackward(BlockContext& c, Layer& layer, std::int64_t index, const Bloc
                  sized(s.dAttended, T * queries), false);
   attentionBackward(engine, h, c.segments, windowOf(h, index), sinksOf(layer), act.q.data(),
                     act.k.data(), act.v.data(), s.dAttended.data(), sized(s.dq, T * queries),
-                    sized(s.dk, T * keys), sized(s.dv, T * keys));
+                    sized(s.dk, T * keys), sized(s.dv, T * keys), pastsOf(c, index));
   turn(c, index, s.dq.data(), s.dk.data(), -1);
   if (h.architecture.headNorms != HeadNorms::none) {
     // dAttended is free: it takes the gradient before the head norms.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "training/attention.h"
+#include "training/prompt_keys.h"
 
 namespace isopro::training {
 
@@ -40,9 +41,11 @@ struct BlockContext {
   const Rotations& rotations;
   const Segments& segments;
   BlockScratch& scratch;
+  const PromptList* prompts = nullptr;  // what segments continue; null: nothing
 };
 
-// Reads act.input, fills the rest of act, writes output [T, d].
+// Reads act.input, fills the rest of act, writes output [T, d]. `output` null: act.k and act.v
+// alone are wanted.
 void blockForward(BlockContext& context, Layer& layer, std::int64_t index, BlockActivations& act,
                   float* output);
 // gradient [T, d]: that of the output on entry, of the input on return. `needInput` false: the

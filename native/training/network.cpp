@@ -9,6 +9,9 @@
 namespace isopro::training {
 namespace {
 
+// Rows of prompts that are evaluated at once; one prompt may have more.
+constexpr std::int64_t kPromptRows = 512;
+
 void throwIfAborted(const std::atomic<bool>& abort) {
   if (abort.load(std::memory_order_relaxed))
     throw Error(ErrorCode::aborted, "training was cancelled");
@@ -31,6 +34,7 @@ void Network::releaseBuffers() {
   activations_ = std::vector<BlockActivations>(1);
   inputs_ = {};
   scratch_ = {};
+  prompts_.clear();
 }
 
 std::int64_t Network::lowestTrained() const {
@@ -56,10 +60,10 @@ std::size_t Network::activationBytes(std::int64_t rows, std::int64_t kept) const
          static_cast<std::size_t>(count - kept) * input;
 }
 
-std::int64_t Network::keptLayers(std::int64_t rows) const {
+std::int64_t Network::keptLayers(std::int64_t rows, std::size_t promptBytes) const {
   std::int64_t kept = model_.hyper.layers - lowestTrained();
-  while (kept > 0 && activationBytes(rows, kept) + countedScratchBytes(rows) > activationBytes_)
-    --kept;
+  const std::size_t other = countedScratchBytes(rows) + promptBytes;
+  while (kept > 0 && activationBytes(rows, kept) + other > activationBytes_) --kept;
   return kept;
 }
 
@@ -81,6 +85,25 @@ void Network::forwardLayers(BlockContext& c, std::int64_t from, std::int64_t to,
   }
 }
 
+Buffer Network::entering(const MicroBatch& batch) const {
+  const std::int64_t d = model_.hyper.width;
+  const float embeddingScale = model_.hyper.embeddingScale;
+  Buffer rows(static_cast<std::size_t>(batch.rows() * d));
+  for (std::int64_t row = 0; row < batch.rows(); ++row) {
+    const auto [s, token] = batch.places[static_cast<std::size_t>(row)];
+    const TrainSequence& sequence = *batch.sequences[s];
+    float* to = rows.data() + row * d;
+    if (sequence.boundary.empty()) {
+      kernels::readRow(engine_.variant(), model_.embedding,
+                       sequence.tokens[static_cast<std::size_t>(token)], 0, d, to);
+      for (std::int64_t i = 0; i < d; ++i) to[i] *= embeddingScale;
+    } else if (static_cast<std::size_t>((token + 1) * d) <= sequence.boundary.size) {
+      ggml_fp16_to_fp32_row(sequence.boundary.data + token * d, to, d);
+    }
+  }
+  return rows;
+}
+
 // Sequences start at the embedding or at the layer of their boundary; those that start at one layer
 // are evaluated together, and share no row with others.
 Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool adapter,
@@ -96,29 +119,19 @@ Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool a
                   "the boundary was captured above the lowest trained layer");
     groups[at].push_back(s);
   }
-  const float embeddingScale = model_.hyper.embeddingScale;
   for (const auto& [start, members] : groups) {
     std::vector<const TrainSequence*> sequences;
     for (const std::size_t s : members) sequences.push_back(batch.sequences[s]);
     const MicroBatch part = pack(sequences, batch.shared, d);
-    Buffer rows(static_cast<std::size_t>(part.rows() * d));
-    for (std::int64_t row = 0; row < part.rows(); ++row) {
-      const auto [s, token] = part.places[static_cast<std::size_t>(row)];
-      const TrainSequence& sequence = *part.sequences[s];
-      float* to = rows.data() + row * d;
-      if (sequence.boundary.empty()) {
-        kernels::readRow(engine_.variant(), model_.embedding,
-                         sequence.tokens[static_cast<std::size_t>(token)], 0, d, to);
-        for (std::int64_t i = 0; i < d; ++i) to[i] *= embeddingScale;
-      } else if (static_cast<std::size_t>((token + 1) * d) <= sequence.boundary.size) {
-        ggml_fp16_to_fp32_row(sequence.boundary.data + token * d, to, d);
-      }
-    }
+    Buffer rows = entering(part);
+    const PromptList prompts = promptsOf(part, abort);
     Pass pass{engine_, part.rows(), adapter};
-    BlockContext context{pass, model_.hyper, rotations(part.longest()), part.segments, scratch_};
+    BlockContext context{pass,          model_.hyper, rotations(part.longest()),
+                         part.segments, scratch_,     &prompts};
     forwardLayers(context, start, layer, rows, abort);
     for (std::size_t m = 0; m < members.size(); ++m) {
       for (std::size_t token = 0; token < part.rowOf[m].size(); ++token) {
+        if (part.rowOf[m][token] < 0) continue;
         std::copy_n(rows.begin() + part.rowOf[m][token] * d, d,
                     x.begin() + batch.rowOf[members[m]][token] * d);
       }
@@ -132,7 +145,9 @@ std::vector<SequenceResult> Network::evaluate(const MicroBatch& batch, const Obj
   const std::int64_t lowest = lowestTrained();
   Buffer x = hiddenBefore(batch, lowest, adapter, abort);
   Pass pass{engine_, batch.rows(), adapter};
-  BlockContext context{pass, model_.hyper, rotations(batch.longest()), batch.segments, scratch_};
+  const PromptList prompts = promptsOf(batch, abort);
+  BlockContext context{pass,           model_.hyper, rotations(batch.longest()),
+                       batch.segments, scratch_,     &prompts};
   forwardLayers(context, lowest, model_.hyper.layers, x, abort);
   std::vector<SequenceResult> results;
   headLoss(context, model_, batch, objective, 1, x.data(), results, nullptr);
@@ -144,12 +159,14 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch,
                                                    std::uint64_t dropoutSeed,
                                                    const std::atomic<bool>& abort) {
   const std::int64_t lowest = lowestTrained(), layers = model_.hyper.layers;
-  const std::int64_t firstKept = layers - keptLayers(batch.rows());
   std::optional<Timed> timed(std::in_place, times_.forward);
   Buffer x = hiddenBefore(batch, lowest, true, abort);
   Pass pass{engine_, batch.rows(), true, true, dropoutSeed, batch.copies.data()};
-  BlockContext context{pass, model_.hyper, rotations(batch.longest()), batch.segments, scratch_};
+  const PromptList prompts = promptsOf(batch, abort);
+  BlockContext context{pass,           model_.hyper, rotations(batch.longest()),
+                       batch.segments, scratch_,     &prompts};
 
+  const std::int64_t firstKept = layers - keptLayers(batch.rows(), prompts_.bytes());
   activations_.resize(static_cast<std::size_t>(1 + layers - firstKept));
   inputs_.resize(static_cast<std::size_t>(firstKept - lowest));
   const auto layerAt = [&](std::int64_t i) -> Layer& {
@@ -184,6 +201,79 @@ std::vector<SequenceResult> Network::differentiate(const MicroBatch& batch,
   }
   embeddingBackward(batch, gradient);
   return results;
+}
+
+PromptList Network::promptsOf(const MicroBatch& batch, const std::atomic<bool>& abort) {
+  PromptList list;
+  std::size_t bytes = 0;
+  for (const TrainSequence* sequence : batch.prompts) {
+    list.push_back(prompts_.find(*sequence));
+    if (list.back() == nullptr) bytes += PromptKeys::bytes(model_.hyper, sequence->adapterFrom);
+  }
+  if (bytes == 0) return list;
+  // Rather kept than activations: to compute these again costs less.
+  const std::size_t least = leastBytes(batch.rows());
+  prompts_.makeRoom(bytes, activationBytes_ > least ? activationBytes_ - least : 0);
+  const auto width = static_cast<std::size_t>(model_.hyper.width);
+  std::vector<TrainSequence> prompts;
+  std::vector<std::shared_ptr<PromptKeys>> keys;
+  std::int64_t rows = 0;
+  const auto evaluate = [&] {
+    evaluatePrompts(prompts, keys, abort);
+    for (const auto& prompt : keys) prompts_.add(prompt);
+    prompts.clear(), keys.clear(), rows = 0;
+  };
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i] != nullptr) continue;
+    const TrainSequence& sequence = *batch.prompts[i];
+    if (rows > 0 && rows + sequence.adapterFrom > kPromptRows) evaluate();
+    rows += sequence.adapterFrom;
+    TrainSequence& prompt = prompts.emplace_back();
+    prompt.tokens.assign(sequence.tokens.begin(), sequence.tokens.begin() + sequence.adapterFrom);
+    prompt.boundary = sequence.boundary;
+    if (!prompt.boundary.empty())
+      prompt.boundary.size = static_cast<std::size_t>(sequence.adapterFrom) * width;
+    prompt.boundaryLayer = sequence.boundaryLayer;
+    keys.push_back(std::make_shared<PromptKeys>(sequence, model_.hyper));
+    list[i] = keys.back();
+  }
+  if (!keys.empty()) evaluate();
+  return list;
+}
+
+// Forward only, by the base model, and no further than the last layer's keys and values.
+void Network::evaluatePrompts(const std::vector<TrainSequence>& prompts,
+                              const std::vector<std::shared_ptr<PromptKeys>>& keys,
+                              const std::atomic<bool>& abort) {
+  std::map<std::int64_t, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < prompts.size(); ++i) groups[keys[i]->firstLayer].push_back(i);
+  const std::int64_t layers = model_.hyper.layers, width = model_.hyper.keyWidth();
+  for (const auto& [start, members] : groups) {
+    std::vector<const TrainSequence*> sequences;
+    for (const std::size_t i : members) sequences.push_back(&prompts[i]);
+    const MicroBatch part = pack(sequences, true, model_.hyper.width);
+    Pass pass{engine_, part.rows(), false};
+    BlockContext context{pass, model_.hyper, rotations(part.longest()), part.segments, scratch_};
+    BlockActivations& act = activations_[0];
+    Buffer x = entering(part);
+    for (std::int64_t i = start; i < layers; ++i) {
+      throwIfAborted(abort);
+      act.input.swap(x);
+      x.resize(act.input.size());
+      blockForward(context, model_.layers[static_cast<std::size_t>(i)], i, act,
+                   i + 1 < layers ? x.data() : nullptr);
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        PromptKeys& prompt = *keys[members[m]];
+        const auto at = static_cast<std::size_t>(i - start);
+        for (std::size_t token = 0; token < part.rowOf[m].size(); ++token) {
+          const std::int64_t from = part.rowOf[m][token] * width,
+                             to = static_cast<std::int64_t>(token) * width;
+          std::copy_n(act.k.begin() + from, width, prompt.k[at].begin() + to);
+          std::copy_n(act.v.begin() + from, width, prompt.v[at].begin() + to);
+        }
+      }
+    }
+  }
 }
 
 // Where all weights are trained; a tied head shares its parameter with the embedding.

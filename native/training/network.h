@@ -42,25 +42,37 @@ class Network {
   std::size_t activationBytes() const { return activationBytes_; }
   // Of a micro-batch of so many rows, where those of `kept` layers are kept.
   std::size_t activationBytes(std::int64_t rows, std::int64_t kept) const;
-  std::int64_t keptLayers(std::int64_t rows) const;
+  // `promptBytes`: of the memory, what keys and values of prompts take.
+  std::int64_t keptLayers(std::int64_t rows, std::size_t promptBytes = 0) const;
   // Frees what passes leave for the next one, which allocates it anew.
   void releaseBuffers();
-  // Whether the memory holds a micro-batch of so many rows with everything recomputed, and what of
-  // its working buffers is counted.
-  bool fits(std::int64_t rows) const {
-    return activationBytes(rows, 0) + countedScratchBytes(rows) <= activationBytes_;
+  // Whether the memory holds a micro-batch of so many rows with everything recomputed, what of its
+  // working buffers is counted, and the keys and values of its prompts.
+  bool fits(std::int64_t rows, std::int64_t promptTokens = 0) const {
+    return leastBytes(rows) + PromptKeys::bytes(model_.hyper, promptTokens) <= activationBytes_;
   }
 
  private:
   std::size_t countedScratchBytes(std::int64_t rows) const;
+  std::size_t leastBytes(std::int64_t rows) const {
+    return activationBytes(rows, 0) + countedScratchBytes(rows);
+  }
   void forwardLayers(BlockContext& context, std::int64_t from, std::int64_t to, Buffer& x,
                      const std::atomic<bool>& abort);
+  // The keys and values that the batch's segments continue; evaluates those that are not held.
+  PromptList promptsOf(const MicroBatch& batch, const std::atomic<bool>& abort);
+  void evaluatePrompts(const std::vector<TrainSequence>& prompts,
+                       const std::vector<std::shared_ptr<PromptKeys>>& keys,
+                       const std::atomic<bool>& abort);
+  // What the rows of a batch enter the network with, where all sequences enter at one layer.
+  Buffer entering(const MicroBatch& batch) const;
   void embeddingBackward(const MicroBatch& batch, const Buffer& gradient);
   const Rotations& rotations(std::int64_t positions);
 
   ModelWeights& model_;
   Engine& engine_;
   std::size_t activationBytes_;
+  PromptStore prompts_;
   Rotations rotations_;
   std::int64_t rotationPositions_ = 0;
   BlockScratch scratch_;

@@ -32,6 +32,10 @@ struct TrainSequence {
   // to be computed.
   HalfRows boundary;
   std::int64_t boundaryLayer = -1;
+  // The first token that the adapter acts on. Those before it are the base model's and take no part
+  // in the backward: what later rows see of them are constants. 0: it acts on all. The trainer sets
+  // it.
+  std::int64_t adapterFrom = 0;
 
   std::int64_t labels() const {
     return std::count(labelled.begin(), labelled.end(), std::uint8_t{1});

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/invocation.h"
 #include "support/error.h"
 #include "support/halves.h"
 #include "training/trainer.h"
@@ -16,6 +17,24 @@ std::int64_t labels(const std::vector<TrainSequence>& sequences) {
 }
 
 }  // namespace
+
+std::vector<TrainSequence> Trainer::activated(const std::vector<TrainSequence>& sequences) const {
+  const std::vector<std::int32_t>& invocation = options_.invocationTokens;
+  std::vector<TrainSequence> all = sequences;
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    TrainSequence& sequence = all[s];
+    const auto reply =
+        std::find(sequence.labelled.begin(), sequence.labelled.end(), std::uint8_t{1}) -
+        sequence.labelled.begin();
+    const std::int64_t length =
+        std::min<std::int64_t>(reply, static_cast<std::int64_t>(sequence.tokens.size()));
+    sequence.adapterFrom = activationIn(sequence.tokens, length, invocation);
+    if (!invocation.empty() && sequence.adapterFrom == length)
+      invalid("sequence " + std::to_string(s) +
+              " does not have the adapter's invocation tokens before its first label");
+  }
+  return all;
+}
 
 void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective& objective,
                     bool step) const {
@@ -97,7 +116,7 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
     bool fits = true;
     const auto close = [&](const Packer& packer) {
       counts.push_back(static_cast<std::int64_t>(packer.size()));
-      fits = fits && network_->fits(packer.rows());
+      fits = fits && network_->fits(packer.rows(), packer.promptTokens());
       // A layer's products: forward, gradient, and forward again where its activations are not
       // kept.
       cost += packer.rows() * (backward ? 3 * layers - network_->keptLayers(packer.rows()) : 1);
@@ -115,7 +134,9 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
       close(packer);
     };
     divide([&](const Packer& packer, const TrainSequence& sequence) {
-      return packer.rows() + packer.rowsOf(sequence) > limit;
+      const std::int64_t rows = packer.rows() + packer.rowsOf(sequence);
+      const std::int64_t prompts = packer.promptTokensWith(sequence);
+      return rows > limit || (prompts > 0 && !network_->fits(rows, prompts));
     });
     const auto found = static_cast<std::int64_t>(counts.size());
     // As even as can be.
@@ -133,6 +154,14 @@ std::vector<std::int64_t> Trainer::cheapestDivision(const std::vector<TrainSeque
 }
 
 void Trainer::checkMemory(const MicroBatch& batch) {
+  std::int64_t prompts = 0;
+  for (const TrainSequence* sequence : batch.prompts) prompts += sequence->adapterFrom;
+  if (prompts > 0 && !network_->fits(batch.rows(), prompts)) {
+    invalid("memoryBytes of " + std::to_string(options_.memoryBytes) +
+            " does not hold a micro-batch of " + std::to_string(batch.rows()) +
+            " tokens and the keys and values of " + std::to_string(prompts) +
+            " prompt tokens: give more memory, shorter prompts or fewer sequences");
+  }
   const std::int64_t rows = batch.rows();
   const std::size_t needed = network_->activationBytes(rows, 0);
   if (needed <= network_->activationBytes()) return;
@@ -147,9 +176,10 @@ void Trainer::checkMemory(const MicroBatch& batch) {
           " tokens, or fewer trained layers");
 }
 
-StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& sequences,
+StepStatistics Trainer::differentiate(const std::vector<TrainSequence>& given,
                                       const Objective& objective, const std::atomic<bool>& abort,
                                       const Division& division) {
+  const std::vector<TrainSequence> sequences = activated(given);
   check(sequences, objective, true);
   shareMemory();
   const std::vector<MicroBatch> batches = microBatches(
@@ -246,10 +276,10 @@ StepStatistics Trainer::step(const std::vector<TrainSequence>& sequences,
   return s;
 }
 
-Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences,
-                             const Objective& objective, bool adapter,
-                             const std::atomic<bool>& abort) {
+Evaluation Trainer::evaluate(const std::vector<TrainSequence>& given, const Objective& objective,
+                             bool adapter, const std::atomic<bool>& abort) {
   const Timed timed(times_.evaluation);
+  const std::vector<TrainSequence> sequences = activated(given);
   check(sequences, objective, false);
   shareMemory();
   Evaluation evaluation;
@@ -264,8 +294,10 @@ Evaluation Trainer::evaluate(const std::vector<TrainSequence>& sequences,
 }
 
 std::vector<std::vector<std::uint16_t>> Trainer::captureBoundary(
-    const std::vector<TrainSequence>& sequences, const std::atomic<bool>& abort) {
+    const std::vector<TrainSequence>& given, const std::atomic<bool>& abort) {
   const Timed timed(times_.boundaries);
+  std::vector<TrainSequence> sequences = given;
+  for (TrainSequence& sequence : sequences) sequence.adapterFrom = 0;  // rows of all tokens
   check(sequences, Objective{}, false);
   shareMemory();
   std::vector<std::vector<std::uint16_t>> boundaries;

@@ -36,6 +36,12 @@ Trainer::Trainer(std::unique_ptr<ModelWeights> model, const TrainerOptions& opti
     for (const Target& target : options_.targets) attach(target);
   }
   if (parameters().empty()) invalid("nothing to train: no target was given");
+  if (options_.allWeights && !options_.invocationTokens.empty())
+    invalid("invocation tokens are an adapter's; all weights are trained");
+  for (const std::int32_t token : options_.invocationTokens) {
+    if (token < 0 || token >= model_->hyper.vocabulary)
+      invalid("invocation token " + std::to_string(token) + " is outside the vocabulary");
+  }
 }
 
 std::size_t Trainer::optimiserBytes() {

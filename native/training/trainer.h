@@ -48,6 +48,9 @@ struct TrainerOptions {
   // Sequences of a micro-batch that begin alike share the rows of that beginning. With dropout they
   // share its draw too.
   bool sharePrefixes = true;
+  // The adapter acts from the first of these tokens on, at their last occurrence before the first
+  // label (activated LoRA, Greenewald et al. 2025, arXiv 2504.12397); empty: on all tokens.
+  std::vector<std::int32_t> invocationTokens;
 };
 
 // How the sequences of a step become micro-batches, in their order.
@@ -131,6 +134,7 @@ class Trainer {
   std::vector<Lora*> loras();
   std::vector<Parameter*> parameters();
   TrainerInformation information();
+  const std::vector<std::int32_t>& invocationTokens() const { return options_.invocationTokens; }
   std::int64_t steps() const { return step_; }
   TrainerTimes times() const;
   Engine& engine() { return engine_; }
@@ -140,6 +144,8 @@ class Trainer {
   void attach(const Target& target);
   void trainAllWeights();
   void drawDirection(Lora& lora, std::int64_t direction);
+  // The sequences with their adapterFrom. INVALID_ARGUMENT where one has no invocation tokens.
+  std::vector<TrainSequence> activated(const std::vector<TrainSequence>& sequences) const;
   // A step needs what its objective is made of; a measurement does without advantages.
   void check(const std::vector<TrainSequence>& sequences, const Objective& objective,
              bool step) const;

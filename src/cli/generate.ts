@@ -147,6 +147,7 @@ export const generateCommand = command({
     const isReadable = !json && process.stdout.isTTY;
     for await (const rollout of rollouts) {
       progress.clear();
+      if (rollout.notActivated === true) note(NOT_ACTIVATED);
       await write(
         isReadable
           ? readableText(rollout, typed.length === 1 && samples === 1)
@@ -156,6 +157,9 @@ export const generateCommand = command({
     progress.finish();
   },
 });
+
+const NOT_ACTIVATED =
+  'The adapter acts from the reply on, and this prompt lacks its invocation tokens: the base model answered. Leave out --raw.';
 
 /** @throws UsageError where options exclude each other */
 function requireSense({
@@ -211,6 +215,7 @@ function jsonOf(rollout: NamedRollout): object {
     sampledLogprobs: [...rollout.sampledLogprobs],
     seed: rollout.seed,
     adapterId: rollout.adapterId,
+    ...given({ notActivated: rollout.notActivated }),
   };
 }
 

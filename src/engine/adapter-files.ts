@@ -23,6 +23,11 @@ export interface AdapterInspection {
   readonly sha256: string;
   readonly parameters: number;
   readonly layers: readonly number[];
+  /**
+   * Tokens from whose first, at their last occurrence in a prompt, the adapter acts on; null: it
+   * acts on every token.
+   */
+  readonly invocationTokens: readonly number[] | null;
   /** Base model that the adapter names; members are null if it does not. */
   readonly base: { readonly name: string | null; readonly sha256: string | null };
   readonly modules: readonly {
@@ -60,7 +65,22 @@ export interface AdapterSource {
   readonly architecture: string;
   readonly baseName: string;
   readonly baseSha256: string;
+  /** Empty: the adapter acts on every token. */
+  readonly invocationTokens: Int32Array;
   readonly modules: AdapterModule[];
+}
+
+/** Fails where an adapter acts from the reply on, which a sum with the base cannot do. */
+export function requireEverywhere(adapter: string, source: AdapterSource, what: string): void {
+  if (source.invocationTokens.length === 0) return;
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    `${adapter} acts from the reply on (invocation tokens ${source.invocationTokens.join(', ')}): ${what}`,
+    {
+      remedy:
+        'Use the adapter as a file next to its base model, or train one that acts on every token.',
+    },
+  );
 }
 
 /**
@@ -87,6 +107,13 @@ export async function readAdapterFile(
 }
 
 /**
+ * Tokens from which an adapter acts on; empty: it acts on every token.
+ * @throws IsoproError as readAdapterFile
+ */
+export const invocationTokensIn = async (adapter: string): Promise<Int32Array> =>
+  (await readAdapterFile(adapter, null)).invocationTokens;
+
+/**
  * Reads the shape of a model without training it.
  * @throws IsoproError MODEL_NOT_FOUND, MODEL_CORRUPT, MODEL_UNSUPPORTED, ARCH_UNSUPPORTED,
  *   NUMERIC_FAILURE; so does createTrainer
@@ -107,7 +134,10 @@ export async function modelShape(model: string): Promise<ModelShape> {
  */
 export async function inspectAdapter(adapter: string): Promise<AdapterInspection> {
   const format = (await isPeft(checked(z.string().min(1), adapter, 'adapter'))) ? 'peft' : 'gguf';
-  const { architecture, baseName, baseSha256, modules } = await readAdapterFile(adapter, null);
+  const { architecture, baseName, baseSha256, invocationTokens, modules } = await readAdapterFile(
+    adapter,
+    null,
+  );
   const measured = modules.map(({ name, rank, scale, inputs, outputs, a, b }) => {
     const [gramA, gramB] = [gram(a, rank, inputs), gram(b, rank, outputs)];
     const trace = (matrix: Float64Array): number =>
@@ -133,6 +163,7 @@ export async function inspectAdapter(adapter: string): Promise<AdapterInspection
     layers: [
       ...new Set(modules.flatMap(({ name }) => /^blk\.(\d+)\./.exec(name)?.[1] ?? []).map(Number)),
     ],
+    invocationTokens: invocationTokens.length === 0 ? null : [...invocationTokens],
     base: {
       name: baseName === '' ? null : baseName,
       sha256: baseSha256 === '' ? null : baseSha256,
@@ -162,7 +193,7 @@ function gram(values: Float32Array, rows: number, columns: number): Float64Array
  */
 export async function writePeft(
   folder: string,
-  modules: readonly AdapterModule[],
+  { modules, invocationTokens }: Pick<AdapterSource, 'modules' | 'invocationTokens'>,
   shape: ModelShape,
   baseModel: string | null,
 ): Promise<string> {
@@ -174,7 +205,11 @@ export async function writePeft(
     },
     {
       file: path.join(folder, PEFT_CONFIG),
-      parts: [Buffer.from(`${JSON.stringify(peftConfig(modules, shape, baseModel), null, 2)}\n`)],
+      parts: [
+        Buffer.from(
+          `${JSON.stringify(peftConfig(modules, shape, baseModel, invocationTokens), null, 2)}\n`,
+        ),
+      ],
     },
   ]);
   return digest.digest();
@@ -192,11 +227,12 @@ export async function convertAdapter(request: AdapterConversion): Promise<string
     throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${adapter}`);
   const { addon } = loadAddon();
   const shape = await modelShape(model);
-  const { modules, baseSha256, baseName } = await readAdapterFile(adapter, shape);
+  const source = await readAdapterFile(adapter, shape);
+  const { modules, baseSha256, baseName, invocationTokens } = source;
   // Holds the shapes against the model's, whichever format is written.
-  const bytes = await settled(addon.encodeAdapter(model, modules, baseSha256));
+  const bytes = await settled(addon.encodeAdapter(model, modules, baseSha256, invocationTokens));
   if (format === 'peft')
-    return writePeft(out, modules, shape, baseModel ?? (baseName === '' ? null : baseName));
+    return writePeft(out, source, shape, baseModel ?? (baseName === '' ? null : baseName));
   return writeHashed(out, bytes, 'follow');
 }
 
@@ -219,8 +255,10 @@ export async function weakenAdapter(
   options: { readonly model: string; readonly strength: number; readonly out: string },
 ): Promise<string> {
   const { model, strength, out } = options;
-  const { modules, baseSha256 } = await readAdapterFile(adapter, null);
+  const { modules, baseSha256, invocationTokens } = await readAdapterFile(adapter, null);
   const weaker = modules.map((module) => ({ ...module, scale: module.scale * strength }));
-  const bytes = await settled(loadAddon().addon.encodeAdapter(model, weaker, baseSha256));
+  const bytes = await settled(
+    loadAddon().addon.encodeAdapter(model, weaker, baseSha256, invocationTokens),
+  );
   return writeHashed(out, bytes);
 }

@@ -19,7 +19,7 @@ import {
   ollamaCommands,
   serverCommands,
 } from './adapter-commands.js';
-import { convertAdapter } from './adapter-files.js';
+import { convertAdapter, readAdapterFile, requireEverywhere } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './argument-check.js';
 import { bounded } from './bounded-list.js';
@@ -70,6 +70,16 @@ const FILES: Readonly<Record<AdapterUser, (name: string) => readonly string[]>> 
   ollama: () => ['adapter.gguf', 'Modelfile'],
   'lm-studio': (name) => [`${name}.gguf`],
   transformers: () => ['adapter_model.safetensors', 'adapter_config.json', 'reply.py'],
+};
+
+const IGNORES_IT =
+  'A program that does not know its invocation tokens applies it to every token, and its answers are then wrong.';
+/** What to know of an adapter that acts from the reply on. */
+const ACTS_FROM_REPLY: Readonly<Record<AdapterUser, string>> = {
+  'llama-server': `The adapter acts from the reply on: llama-server follows that, llama-cli does not. ${IGNORES_IT}`,
+  ollama: `The adapter acts from the reply on, and whether Ollama follows that is unknown. ${IGNORES_IT}`,
+  'lm-studio': IGNORES_IT,
+  transformers: `The adapter acts from the reply on, which PEFT follows from version 0.18. ${IGNORES_IT}`,
 };
 
 const SCRIPT = new URL('../../../assets/python/reply.py', import.meta.url);
@@ -157,6 +167,9 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
   const adapter = path.resolve(valid.adapter);
   const model = path.resolve(valid.model);
   const folder = path.resolve(valid.out);
+  const source = await readAdapterFile(adapter, null);
+  if (valid.for === 'lm-studio')
+    requireEverywhere(adapter, source, 'LM Studio only takes it merged into its base model');
   if (/[\n"]/.test(`${model}${folder}`))
     throw new IsoproError(
       'INVALID_ARGUMENT',
@@ -177,5 +190,8 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
       { remedy: 'Choose another folder with --out, or replace the files with --force.' },
     );
   makeFolder(folder);
-  return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before });
+  const place = { adapter, model, folder, name, before: valid.before };
+  const prepared = await PREPARE[valid.for](place);
+  if (source.invocationTokens.length === 0) return prepared;
+  return { ...prepared, note: `${prepared.note} ${ACTS_FROM_REPLY[valid.for]}` };
 }

@@ -139,6 +139,8 @@ export interface NativeText {
   /** One list a token, where any were asked for. */
   top?: TokenChance[][];
   text: string;
+  /** The prompt lacks the invocation tokens of the adapter: the base model answered. */
+  notActivated?: true;
 }
 
 export interface NativeRollout extends NativeText {
@@ -589,6 +591,8 @@ export interface Addon {
     name: string;
     baseName: string;
     baseSha256: string;
+    /** Empty: the adapter acts on every token. */
+    invocationTokens: Int32Array;
     modules: AdapterModule[];
   }>;
   /** A GGUF of factors that fit the model. */
@@ -596,6 +600,7 @@ export interface Addon {
     modelPath: string,
     modules: AdapterModule[],
     baseSha256: string,
+    invocationTokens: Int32Array,
   ): Promise<Uint8Array>;
   readonly NativeModelFile: new () => NativeModelFile;
 }

@@ -57,6 +57,11 @@ export interface Rollout {
   readonly seed: string;
   /** SHA-256 of the adapter that was active, or null. */
   readonly adapterId: string | null;
+  /**
+   * Present where the adapter acts from the reply on and the prompt lacks its invocation tokens:
+   * the base model answered, and `adapterId` is null.
+   */
+  readonly notActivated?: true;
   readonly boundary: CapturedBoundary | null;
 }
 
@@ -80,6 +85,10 @@ export const tokensOf = (said: NativeText) => ({
   sampledLogprobs: said.sampledLogProbabilities,
   ...given({ topLogprobs: said.top }),
 });
+
+/** Which adapter a reply is from. */
+export const activityOf = ({ notActivated }: NativeText, adapter: Adapter | null) =>
+  notActivated === true ? { adapterId: null, notActivated } : { adapterId: adapter?.id ?? null };
 
 type Outcome = { readonly progress: GenerationProgress } | { readonly failure: unknown };
 
@@ -147,7 +156,7 @@ export async function* runGeneration(
           ...tokensOf(rollout),
           finish: rollout.finish,
           seed: rollout.seed.toString(),
-          adapterId: active?.id ?? null,
+          ...activityOf(rollout, active),
           boundary:
             rollout.boundary === null
               ? null

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { abortError, IsoproError } from '../errors.js';
 import { loadAddon, settled, typed, type Addon, type NativeModelFile } from './addon.js';
-import { modelShape, readAdapterFile } from './adapter-files.js';
+import { modelShape, readAdapterFile, requireEverywhere } from './adapter-files.js';
 import { sha256, writeFileAtomically } from './atomic-file.js';
 import { abortSignal, callback, checked } from './argument-check.js';
 
@@ -66,7 +66,9 @@ export async function mergeAdapter(request: MergeRequest): Promise<WrittenModel>
     if (path.resolve(source) === path.resolve(out))
       throw new IsoproError('INVALID_ARGUMENT', `out would overwrite ${source}`);
   }
-  const { modules } = await readAdapterFile(adapter, await modelShape(model));
+  const source = await readAdapterFile(adapter, await modelShape(model));
+  requireEverywhere(adapter, source, 'it cannot be merged into its base model');
+  const { modules } = source;
   return writeModel(loadAddon().addon, out, control, (native) =>
     native.merge(model, modules, type),
   );

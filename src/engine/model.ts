@@ -323,6 +323,16 @@ export class Model {
   }
 
   /**
+   * The tokens that every rendered prompt ends with, where the assistant's answer begins: the
+   * invocation tokens of an adapter that acts from the reply on. Empty where the chat template
+   * writes none.
+   * @throws IsoproError TEMPLATE_INVALID
+   */
+  generationPrompt(): Int32Array {
+    return this.#run(() => this.#renderer.generationPrompt());
+  }
+
+  /**
    * @internal Equal for two prompts exactly where their tokens are, in less time than these take.
    * @throws as renderChat
    */

@@ -34,7 +34,7 @@ export const PEFT_MEMBERS: Dictionary<Meaning> = dictionary(
   (
     [
       ['followed', 'peft_type base_model_name_or_path r lora_alpha'],
-      ['followed', 'rank_pattern alpha_pattern use_rslora'],
+      ['followed', 'rank_pattern alpha_pattern use_rslora alora_invocation_tokens'],
       ['without effect', 'task_type auto_mapping peft_version revision inference_mode'],
       // which modules are adapted say the factors
       ['without effect', 'target_modules exclude_modules layers_to_transform layers_pattern'],
@@ -46,7 +46,7 @@ export const PEFT_MEMBERS: Dictionary<Meaning> = dictionary(
       [isFalse, 'fan_in_fan_out use_bdlora use_dora use_qalora lora_bias ensure_weight_tying'],
       [isEmpty, 'modules_to_save trainable_token_indices target_parameters layer_replication'],
       [isEmpty, 'megatron_config loftq_config corda_config lora_ga_config enable_lora'],
-      [isNull, 'velora_config monteclora_config arrow_config kasa_config alora_invocation_tokens'],
+      [isNull, 'velora_config monteclora_config arrow_config kasa_config'],
     ] as const satisfies readonly (readonly [Meaning, string])[]
   ).flatMap(([meaning, names]) => names.split(' ').map((name) => [name, meaning] as const)),
 );
@@ -63,6 +63,16 @@ const schema = z.object({
   rank_pattern: dictionaryOf(z.int().positive()).nullish(),
   alpha_pattern: dictionaryOf(positive).nullish(),
   use_rslora: z.boolean().nullish(),
+  alora_invocation_tokens: z
+    .array(
+      z
+        .int()
+        .min(0)
+        .max(2 ** 31 - 1),
+    )
+    .min(1)
+    .max(256)
+    .nullish(),
 });
 
 /** Values of modules by their names; the first that matches counts. */
@@ -76,6 +86,8 @@ export interface PeftConfig {
   readonly alphas: ModuleValues;
   /** Scales are alpha / sqrt(rank). */
   readonly stabilised: boolean;
+  /** Tokens from which the adapter acts on; empty: it acts on every token. */
+  readonly invocationTokens: readonly number[];
 }
 
 const LARGEST_CONFIG = 1 << 20;
@@ -157,6 +169,7 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
       rank_pattern: ranks,
       alpha_pattern: alphas,
       use_rslora: root,
+      alora_invocation_tokens: invocation,
     } = parsed.data;
     return {
       baseName: base ?? '',
@@ -165,6 +178,7 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
       ranks: moduleValues(ranks),
       alphas: moduleValues(alphas),
       stabilised: root === true,
+      invocationTokens: invocation ?? [],
     };
   }
   throw new IsoproError(

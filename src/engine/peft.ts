@@ -108,6 +108,7 @@ export function peftConfig(
   modules: readonly AdapterModule[],
   { layers, fused }: ModelShape,
   baseModel: string | null,
+  invocationTokens: Int32Array,
 ): Record<string, unknown> {
   const rank = pattern(modules, fused, (module) => module.rank);
   const alpha = pattern(modules, fused, (module) => module.scale * module.rank);
@@ -142,6 +143,7 @@ export function peftConfig(
     use_dora: false,
     modules_to_save: null,
     inference_mode: true,
+    ...(invocationTokens.length === 0 ? {} : { alora_invocation_tokens: [...invocationTokens] }),
   };
 }
 
@@ -179,7 +181,7 @@ export async function isPeft(adapter: string): Promise<boolean> {
 export async function readPeft(
   folder: string,
   shape: ModelShape | null,
-): Promise<{ baseName: string; modules: AdapterModule[] }> {
+): Promise<{ baseName: string; invocationTokens: Int32Array; modules: AdapterModule[] }> {
   const settings = await readPeftConfig(path.join(folder, PEFT_CONFIG));
   const file = path.join(folder, PEFT_WEIGHTS);
   const corrupt = (what: string): IsoproError =>
@@ -237,6 +239,7 @@ export async function readPeft(
     Number(name.split('.')[1]) * order.length + order.indexOf(name.split('.')[2]!);
   return {
     baseName: settings.baseName,
+    invocationTokens: Int32Array.from(settings.invocationTokens),
     modules: modules.sort((x, y) => key(x.name) - key(y.name)),
   };
 }

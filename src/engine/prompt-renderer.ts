@@ -183,6 +183,18 @@ export class PromptRenderer {
     return Int32Array.from(ids.slice(end + 1));
   }
 
+  /**
+   * The tokens that a prompt ends with where the assistant's answer begins; empty where the
+   * template writes none.
+   * @throws IsoproError TEMPLATE_INVALID
+   */
+  generationPrompt(): Int32Array {
+    const asked: ChatMessage[] = [{ role: 'user', content: 'a' }];
+    const [without, whole] = [false, true].map((add) => this.render(asked, add).tokenIds);
+    const continues = without!.every((id, i) => id === whole![i]);
+    return continues ? whole!.slice(without!.length) : new Int32Array();
+  }
+
   /** The control tokens that a text names, each once. */
   controlTokensIn(text: string): string[] {
     return this.#control.namedIn(text);

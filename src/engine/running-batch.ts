@@ -16,7 +16,7 @@ import {
   type CheckedBatchRequest,
   type PromptContent,
 } from './generate-request.js';
-import { tokensOf, type Rollout } from './generation.js';
+import { activityOf, tokensOf, type Rollout } from './generation.js';
 import { withJson } from './json-form.js';
 
 export interface BatchSettings {
@@ -130,9 +130,9 @@ export class RunningBatch {
     });
     const reply = fitting.then((said) => {
       const { finish, reusedTokens } = said;
-      const adapterId = adapter?.id ?? null;
       const tokens = tokensOf(said);
-      return withJson({ promptIds, ...tokens, finish, seed: `${seed}`, adapterId, reusedTokens });
+      const activity = activityOf(said, adapter);
+      return withJson({ promptIds, ...tokens, finish, seed: `${seed}`, ...activity, reusedTokens });
     });
     return { reply, cancel: () => cancellation.cancel() };
   }

@@ -98,7 +98,8 @@ export async function createTrainer(
   const targets = valid.allWeights ? [] : planTargets(valid.lora, shape);
   await settled(native.create({ ...valid, targets }));
   const hash = 'hash' in model ? () => model.hash() : () => hashFile(modelPath);
-  return new Trainer(addon, native, modelPath, shape, hash, await settled(native.information()));
+  const info = await settled(native.information());
+  return new Trainer(addon, native, modelPath, shape, hash, valid.invocationTokens, info);
 }
 
 export class Trainer {
@@ -120,6 +121,8 @@ export class Trainer {
     modelPath: string,
     shape: ModelShape,
     hash: () => Promise<string>,
+    /** Empty: the adapter acts on every token. */
+    readonly invocationTokens: Int32Array,
     info: NativeTrainerInfo,
   ) {
     this.#addon = addon;
@@ -411,7 +414,9 @@ export class Trainer {
       options,
       'options',
     );
-    return writePeft(folder, await settled(this.#native.factors()), this.#shape, baseModel ?? null);
+    const modules = await settled(this.#native.factors());
+    const { invocationTokens } = this;
+    return writePeft(folder, { modules, invocationTokens }, this.#shape, baseModel ?? null);
   }
 
   /**
@@ -434,7 +439,14 @@ export class Trainer {
    *   INVALID_ARGUMENT; the state is untouched
    */
   async importAdapter(adapter: string): Promise<void> {
-    const { modules } = await readAdapterFile(adapter, this.#shape);
+    const { modules, invocationTokens } = await readAdapterFile(adapter, this.#shape);
+    const whence = (tokens: Int32Array): string =>
+      tokens.length === 0 ? 'on every token' : `from its tokens ${tokens.join(', ')} on`;
+    if (whence(invocationTokens) !== whence(this.invocationTokens))
+      throw new IsoproError(
+        'ADAPTER_MISMATCH',
+        `${adapter} acts ${whence(invocationTokens)}, but the trainer's adapter acts ${whence(this.invocationTokens)}`,
+      );
     await settled(this.#native.setAdapter(modules));
     await this.#refresh();
   }

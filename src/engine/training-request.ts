@@ -134,6 +134,14 @@ export const trainerOptions = z
      * true.
      */
     sharePrefixes: z.boolean().default(true),
+    /**
+     * Tokens from whose first the adapter acts on, at their last occurrence before the first
+     * labelled token (activated LoRA, arXiv 2504.12397): those of the model's generation prompt.
+     * What stands before them is evaluated without the adapter, forward only, and its keys and
+     * values are kept between steps as far as `memoryBytes` allows. A sequence without them
+     * is INVALID_ARGUMENT. Default: the adapter acts on every token.
+     */
+    invocationTokens: copied(types.isInt32Array, Int32Array).default(() => new Int32Array()),
   })
   .refine(
     ({ optimiser: { schedule, totalSteps, warmupSteps } }) =>

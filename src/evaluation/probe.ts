@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { invocationTokensIn } from '../engine/adapter-files.js';
 import { createTrainer, type TrainSequence } from '../engine/trainer.js';
 import { given } from '../given.js';
 import { Random } from '../random.js';
@@ -26,10 +27,13 @@ const TOKENS = 32;
  * Random token ids of the whole vocabulary, drawn from the ticket's nonce: nobody knows them before
  * the adapter is under a signed head, and they depend on nothing that the run supplied.
  * @param nonce 64 hex digits
+ * @param invocationTokens of an adapter that acts from the reply on: they are put before the last
+ *   half, which alone is labelled
  */
 export function probeBatch(
   nonce: string,
   vocabulary: number,
+  invocationTokens: Int32Array = new Int32Array(),
 ): { readonly sequences: readonly TrainSequence[]; readonly sha256: string } {
   const seed = hash(
     'sha256',
@@ -37,10 +41,13 @@ export function probeBatch(
     'buffer',
   ).readBigUInt64BE(0);
   const random = new Random(seed);
-  const rows = Array.from({ length: SEQUENCES }, () =>
-    Array.from({ length: TOKENS }, () => random.nextInteger(0, vocabulary - 1)),
-  );
-  const labelMask = Uint8Array.from({ length: TOKENS }, (_, t) => (t > 0 ? 1 : 0));
+  const half = TOKENS / 2;
+  const rows = Array.from({ length: SEQUENCES }, () => {
+    const row = Array.from({ length: TOKENS }, () => random.nextInteger(0, vocabulary - 1));
+    return [...row.slice(0, half), ...invocationTokens, ...row.slice(half)];
+  });
+  const from = invocationTokens.length === 0 ? 1 : half + invocationTokens.length;
+  const labelMask = Uint8Array.from(rows[0]!, (_, t) => (t >= from ? 1 : 0));
   return {
     sequences: rows.map((ids) => ({ tokenIds: Int32Array.from(ids), labelMask })),
     sha256: hash('sha256', JSON.stringify(rows)),
@@ -70,12 +77,14 @@ export async function measureProbe({
   signal,
 }: ProbeRequest): Promise<ProbeMeasurement> {
   const cancelling = given({ signal });
+  const invocationTokens =
+    adapter === null ? new Int32Array() : await invocationTokensIn(adapter.path);
   // the file brings its own modules and ranks; what the trainer is made with is replaced
   await using trainer = await createTrainer(
     { path: modelPath },
-    { threads, lora: { targets: ['q'], layers: { top: 1 }, rank: 1 } },
+    { threads, lora: { targets: ['q'], layers: { top: 1 }, rank: 1 }, invocationTokens },
   );
-  const { sequences, sha256: batch } = probeBatch(nonce, trainer.info.vocabulary);
+  const { sequences, sha256: batch } = probeBatch(nonce, trainer.info.vocabulary, invocationTokens);
   if (adapter !== null) await trainer.importAdapter(adapter.path);
   const evaluated = await trainer.evaluate(sequences, { adapter: adapter !== null, ...cancelling });
   const sequenceLosses = evaluated.sequences.map(({ loss }) => loss);

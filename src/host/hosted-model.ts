@@ -4,6 +4,7 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { offAbort, onAbort } from '../abort.js';
+import { invocationTokensIn } from '../engine/adapter-files.js';
 import { requireAdapter } from '../engine/adapter.js';
 import type { NativeModelInfo } from '../engine/addon.js';
 import { abortSignal, checked } from '../engine/argument-check.js';
@@ -215,7 +216,9 @@ export class HostedModel {
     this.#adapters.add(adapter);
     if (!probe) return adapter;
     try {
-      await this.score(PROBE, [PROBE], { adapter, signal });
+      // without its invocation tokens it would not act
+      const prefix = [...PROBE, ...(await invocationTokensIn(file))];
+      await this.score(prefix, [PROBE], { adapter, signal });
       return adapter;
     } catch (error) {
       await adapter.dispose();

@@ -13,6 +13,7 @@ import { adapterTargets, submission, type AdapterTargets } from '../run-folder/c
 import { codeVersion, isSameMachine, machineClass, machineText } from '../run-folder/machine.js';
 import { readManifest, startDigests, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { failing, onlyMetric } from './hard-fail.js';
 import type { Step } from './step.js';
 import { lines, plural } from './trace.js';
@@ -115,7 +116,10 @@ export const adapterLoads: Step<
     requireMemory(model, evaluation.contextTokens);
     if (adapter === null)
       return { found: { threads, model, targets: {}, loaded: null }, detail: 'nothing to load' };
-    const { targets, loaded } = await loadFinite(model, adapter.path, threads);
+    const { layers } = readWrittenSettings(manifest.start.settings);
+    const invocationTokens =
+      layers.adapterFrom === 'reply' ? model.generationPrompt() : new Int32Array();
+    const { targets, loaded } = await loadFinite(model, adapter.path, threads, invocationTokens);
     return {
       found: { threads, model, targets, loaded },
       detail: `${plural(Object.keys(targets).length, 'module')}, all values finite`,
@@ -169,16 +173,19 @@ async function loadFinite(
   model: Model,
   path: string,
   threads: number,
+  invocationTokens: Int32Array,
 ): Promise<{ readonly targets: AdapterTargets; readonly loaded: Adapter }> {
   await using trainer = await createTrainer(model, {
     threads,
     lora: { targets: ['q'], layers: { top: 1 }, rank: 1 },
+    invocationTokens,
   });
   await trainer.importAdapter(path);
   const loaded = await model.loadAdapter(path);
   const tokens = [...probeBatch('0'.repeat(64), model.info.vocabularySize).sequences[0]!.tokenIds];
   await model.setAdapter(loaded);
-  const [logprobs] = await model.score(tokens.slice(0, 4), [tokens.slice(4, 12)]);
+  const prefix = [...tokens.slice(0, 4), ...invocationTokens];
+  const [logprobs] = await model.score(prefix, [tokens.slice(4, 12)]);
   if (logprobs?.every(Number.isFinite) !== true)
     return failing('adapter_loads')('the adapter produces non-finite logits');
   await model.setAdapter(null);

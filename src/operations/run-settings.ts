@@ -32,6 +32,7 @@ export const RUN_FLAGS: FlagOptions = {
     'layers.rank',
     'layers.scale',
     'layers.dropout',
+    'layers.adapterFrom',
     'layers.targets',
     ['layers.choice', 'layers'],
     'layers.topLayers',

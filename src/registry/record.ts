@@ -20,6 +20,8 @@ export const adapterRecord = z.strictObject({
     rank: count,
     targets: z.array(text).max(1000),
     layers: z.array(count).max(10_000),
+    /** Tokens from which an adapter acts on; absent: it acts on every token. */
+    invocationTokens: z.array(count).min(1).max(256).optional(),
   }),
   base: z.strictObject({ name: text, sha256, architecture: z.string().max(100) }),
   /** Identifies the chat template and its renderer; null if unknown. */

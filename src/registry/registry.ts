@@ -164,6 +164,7 @@ export class Registry {
         rank: Math.max(0, ...found.modules.map(({ rank }) => rank)),
         targets: [...targets].sort(),
         layers: [...found.layers].sort((a, b) => a - b),
+        ...(found.invocationTokens !== null && { invocationTokens: [...found.invocationTokens] }),
       },
       base: { ...base, architecture: base.architecture ?? found.architecture },
       ...rest,

@@ -3,6 +3,7 @@
  * if there is nothing to say.
  */
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
+import { readWrittenSettings } from '../run-folder/written-settings.js';
 import {
   accuracyChart,
   bufferChart,
@@ -129,6 +130,8 @@ export function adapterSection(run: RunRecord): Section | null {
       'adapter',
       submission.adapter === null ? 'none: the bare base model' : `${submission.adapter} (SHA-256)`,
     ]);
+  if (readWrittenSettings(run.manifest.start.settings).layers.adapterFrom === 'reply')
+    rows.push(['acts', "from the reply on; the prompt before it is the base model's"]);
   const chosen = (layers?.layers ?? []).join(', ');
   return section(
     'adapter',

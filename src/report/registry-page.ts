@@ -297,6 +297,7 @@ function adapterSection({ reading: { state } }: Shown): Section {
       dataset === null
         ? '–'
         : html`${label(dataset.description, 200)}${dataset.rows !== null && `, ${whole(dataset.rows)} rows`}`;
+    const from = adapter.invocationTokens !== undefined && ', acts from the reply on';
     const kept =
       withdrawn !== null
         ? html`<span class="bad">withdrawn: ${label(withdrawn, 200)}</span>`
@@ -304,7 +305,7 @@ function adapterSection({ reading: { state } }: Shown): Section {
           ? 'bytes deleted'
           : '';
     return html`<tr><td><code>${label(nameOf(record, id), 60)}</code> ${kept}</td><td>${name(baseSlug(base.name), 60)}</td>
-<td>rank ${adapter.rank}, ${adapter.layers.length} layers, ${whole(adapter.bytes)} bytes</td>
+<td>rank ${adapter.rank}, ${adapter.layers.length} layers, ${whole(adapter.bytes)} bytes${from}</td>
 <td class="long">${data}</td>
 <td class="long">${label(shown.join('; '), 300)}</td><td>${time(publishedUs)}</td></tr>
 `;

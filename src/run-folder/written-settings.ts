@@ -68,6 +68,7 @@ const shown = z
       })
       .catch({}),
     buffer: z.object({ kind: lenient(z.string()), tierCap: lenient(z.number()) }).catch({}),
+    layers: z.object({ adapterFrom: lenient(z.literal('reply')) }).catch({}),
     evaluation: z
       .object({
         gate: lenient(z.boolean()),
@@ -78,7 +79,7 @@ const shown = z
       })
       .catch({}),
   })
-  .catch({ sampling: {}, buffer: {}, evaluation: {} });
+  .catch({ sampling: {}, buffer: {}, layers: {}, evaluation: {} });
 export type WrittenSettings = z.output<typeof shown>;
 
 /**

@@ -33,6 +33,7 @@ import { refuseEmptyPlan } from './empty-plan.js';
 import { Learner } from './learner.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { ruleConfigOf } from './monitoring.js';
+import { refuseTurns } from './evaluations.js';
 import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
 import { trainSequence } from '../algorithms/sequences.js';
@@ -122,6 +123,7 @@ export async function planRun(
   const settings = isResolved(input) ? input : resolveSettings(await withProfile(input, signal));
   const sinceStart = stopwatch();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
+  refuseTurns(settings, task);
   const { style, maxTokens, samples, rollouts } = settings.sampling;
   await refuseNondeterminism(task, style, signal);
   await using model = await openTrainee(settings, signal);
@@ -172,12 +174,7 @@ export async function planRun(
   const tokensPerReply =
     finished === 0 ? maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
   if (episodes.length === 0)
-    episodes.push(
-      exchange(
-        new Int32Array(Math.round(promptLength)),
-        new Int32Array(Math.round(tokensPerReply)),
-      ),
-    );
+    episodes.push(exchange(prompts[0]!, new Int32Array(Math.round(tokensPerReply))));
 
   const asked = plan.map(({ problem }) => problem);
   const references = calibrates
@@ -355,6 +352,8 @@ async function trainingCostOf(
       key: `${n % episodes.length}`,
     }));
     const batch = await learner.boundaries.sequences(pair, signal);
+    // a run has more prompts than are kept
+    if (learner.trainer.invocationTokens.length > 0) await learner.trainer.releaseBuffers();
     tokens += (await learner.trainer.differentiate(batch, given({ signal }))).tokens;
   }
   return { tokens, cost: since() };

@@ -29,7 +29,7 @@ import {
   type Log,
   type Reporting,
 } from './run-state.js';
-import type { RunSettings } from './settings.js';
+import { actsWithinTurns, type RunSettings } from './settings.js';
 import { refuseUndecided } from './verifier-check.js';
 
 export interface SetEvaluation {
@@ -58,6 +58,15 @@ export async function evaluateTest(context: Evaluating, at: At): Promise<SetEval
     promptTokens: evaluated.promptTokens + promptTokens,
     sampledTokens: evaluated.sampledTokens + sampledTokens,
   };
+}
+
+/** @throws IsoproError INVALID_ARGUMENT */
+export function refuseTurns(
+  settings: RunSettings,
+  { id, turns }: Pick<OpenTask, 'id' | 'turns'>,
+): void {
+  if (settings.layers.adapterFrom === 'reply' && turns > 1)
+    throw new IsoproError('INVALID_ARGUMENT', actsWithinTurns(`${id} has up to ${turns} turns`));
 }
 
 /** @throws IsoproError INVALID_ARGUMENT where the settings ask for what the task has not */

@@ -96,7 +96,7 @@ export async function runIteration(
 
   const { tally } = state.buffer;
   const counts = tally.of(iteration);
-  const probe = probeSequences(state.buffer, groups, iteration);
+  const probe = probeSequences(state.buffer, groups, iteration, settings.layers.adapterFrom);
   const informative = tally.informative(iteration)!;
   const monitored = await monitorIteration(context, state, session, {
     iteration,
@@ -306,7 +306,7 @@ async function createLearner(
   const { method, layers, scores } = await chooseLayers({
     model,
     settings,
-    probes: probeSequences(state.buffer, groups, iteration),
+    probes: probeSequences(state.buffer, groups, iteration, settings.layers.adapterFrom),
     ...given(context, 'signal'),
   });
   log.append([

@@ -7,6 +7,7 @@ import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { createTrainer, type Trainer } from '../engine/trainer.js';
+import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
 import { seedOf, type RunSettings } from './settings.js';
 
@@ -21,6 +22,23 @@ export interface SavedState {
   readonly snapshot: Uint8Array;
   /** SHA-256 of the adapter file. */
   readonly adapterId: string;
+}
+
+/**
+ * Tokens from which the adapter of a run acts on; empty: it acts on every token.
+ * @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID
+ */
+export function invocationTokensOf(
+  { layers }: Pick<RunSettings, 'layers'>,
+  model: Pick<Model, 'generationPrompt' | 'path'>,
+): Int32Array {
+  if (layers.adapterFrom !== 'reply') return new Int32Array();
+  const tokens = model.generationPrompt();
+  if (tokens.length > 0) return tokens;
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    `layers.adapterFrom: the chat template of ${model.path} writes nothing before a reply, so no adapter can act from there on`,
+  );
 }
 
 export class Learner {
@@ -52,6 +70,7 @@ export class Learner {
       threads: settings.model.threads,
       memoryBytes: trainerMemory,
       ...given({ precision }),
+      invocationTokens: invocationTokensOf(settings, model),
     });
     return new Learner(
       options,

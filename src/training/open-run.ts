@@ -57,8 +57,8 @@ import {
 } from './checkpoints.js';
 import { keepSplit } from './split-file.js';
 import { KeptReplies } from './reply-cache.js';
-import { Learner } from './learner.js';
-import { refuseWithoutGrammar } from './evaluations.js';
+import { invocationTokensOf, Learner } from './learner.js';
+import { refuseTurns, refuseWithoutGrammar } from './evaluations.js';
 import { MonitorSession, type LoraSession } from './monitor-session.js';
 import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
@@ -225,6 +225,7 @@ async function openParts(
   const task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
   closers.add(() => task.dispose());
   refuseWithoutGrammar(settings, task);
+  refuseTurns(settings, task);
   const model = await openTrainee(settings, signal);
   closers.add(() => model.dispose());
   const resolved = inUse(settings, { model, task });
@@ -259,11 +260,23 @@ const loadingOf = (
 export const openModel = (settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> =>
   loadModel(settings.model.name, loadingOf(settings, signal));
 
-/** Opens the model as `openModel`, and rejects one that cannot be trained before it is loaded. */
-export const openTrainee = (
+/**
+ * Opens the model as `openModel`, and rejects one that cannot be trained before it is loaded, and
+ * one whose template writes nothing where the adapter is to begin.
+ */
+export async function openTrainee(
   settings: RunSettings,
   signal: AbortSignal | undefined,
-): Promise<Model> => loadTrainable(settings.model.name, loadingOf(settings, signal));
+): Promise<Model> {
+  const model = await loadTrainable(settings.model.name, loadingOf(settings, signal));
+  try {
+    invocationTokensOf(settings, model);
+    return model;
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
+}
 
 const newRunId = (): string => randomBytes(16).toString('hex');
 

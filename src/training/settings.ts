@@ -190,6 +190,14 @@ const layers = z.strictObject({
   rank: count(1, 1024).default(16).describe('rank of the LoRA factors'),
   scale: z.number().gt(0).max(1000).default(2).describe('scale of the adapter (alpha / rank)'),
   dropout: z.number().min(0).lt(1).default(0).describe("dropout on the adapter's inputs"),
+  adapterFrom: z
+    .enum(['reply'])
+    .optional()
+    .describe(
+      'reply: the adapter acts from the generation prompt on and the prompt is evaluated once, without it; it cannot be merged, and few ' +
+        'programs can use it',
+    )
+    .meta({ defaultText: 'on every token' }),
   trainerMemory: count(0, 2 ** 40)
     .default(600_000_000)
     .describe('memory for activations, gradients and moments, in bytes'),
@@ -510,6 +518,10 @@ export const replaysRollouts = (settings: RunSettings): boolean =>
 export const layersAreNamed = ({ layers: { choice } }: RunSettings): boolean =>
   /^\d|^all$/.test(choice);
 
+/** Why an adapter that acts from the reply on does not learn episodes of several turns. */
+export const actsWithinTurns = (why: string): string =>
+  `layers.adapterFrom: reply is not supported with episodes of several turns, and ${why}`;
+
 function contradictionsOf(settings: RunSettings, stated: readonly string[]): string[] {
   const { algorithm: of, sampling: drawn, buffer: kept, layers: trained } = settings;
   const found: string[] = [];
@@ -540,6 +552,8 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
     found.push(
       `layers.topLayers: ${trained.choice === 'all' ? 'all layers are' : 'the layers are named and'} trained already`,
     );
+  if (trained.adapterFrom === 'reply' && drawn.turns > 1)
+    found.push(actsWithinTurns(`sampling.turns is ${drawn.turns}`));
   if (settings.evaluation.forgetting === 0 && stated.includes('evaluation.maxForgetting'))
     found.push(
       'evaluation.maxForgetting: with evaluation.forgetting 0, forgetting is not measured',

@@ -45,6 +45,7 @@ test('every setting has one flag, with its own value', () => {
     'examples',
     'stop',
     'judge-truncated',
+    'adapter-from',
     'teacher',
     'teacher-examples',
     'forgetting',

@@ -68,6 +68,16 @@ const SAVED = {
   velora_config: null,
 };
 
+test('invocation tokens are read, and a list that is none is refused', async () => {
+  expect((await read(SAVED)).invocationTokens).toEqual([]);
+  expect((await read({ alora_invocation_tokens: [5, 6] })).invocationTokens).toEqual([5, 6]);
+  for (const tokens of [[], [-1], [2 ** 31], ['5'], [0.5], 5, Array.from({ length: 257 }, () => 1)])
+    await expect(read({ alora_invocation_tokens: tokens })).rejects.toMatchObject({
+      code: 'ADAPTER_CORRUPT',
+      message: expect.stringContaining('alora_invocation_tokens') as unknown,
+    });
+});
+
 test('every member that PEFT saves is in the table', async () => {
   expect(Object.keys(SAVED).filter((name) => !Object.hasOwn(PEFT_MEMBERS, name))).toEqual([]);
   expect(await read(SAVED)).toMatchObject({
@@ -84,7 +94,6 @@ describe('a member that changes what the factors do is refused by its name', () 
       'init_lora_weights',
       ['pissa', 'pissa_niter_16', 'olora', 'corda', 'loftq', 'lora_ga', 'mica', 'newer'],
     ],
-    ['alora_invocation_tokens', [[5], []]],
     [
       'layer_replication',
       [

@@ -227,6 +227,7 @@ describe('the manifest', () => {
   ])('settings that are none, %j, have no members', (written) => {
     expect(readWrittenSettings(written)).toEqual({
       sampling: {},
+      layers: {},
       evaluation: {},
       buffer: isDeepStrictEqual(written, { buffer: 'balanced' }) ? { kind: 'balanced' } : {},
     });

@@ -5,7 +5,14 @@
 import { join } from 'node:path';
 import { deriveSeed, Random } from '../../src/random.js';
 import { planTensors, type ModelShape } from '../../src/embedded/architecture.js';
-import { bool, float32, layOut, text, type MetadataEntry } from '../../src/embedded/gguf.js';
+import {
+  arrayOf,
+  bool,
+  float32,
+  layOut,
+  text,
+  type MetadataEntry,
+} from '../../src/embedded/gguf.js';
 import { writeAtomically } from './write-atomically.js';
 import { BLOCK_FORMATS, quantise } from './quantise.js';
 import { encodeModel, writeSyntheticModel, type SyntheticModel } from './synthetic.js';
@@ -22,6 +29,8 @@ export interface SyntheticAdapterOptions {
   readonly type?: 'F32' | 'F16' | 'Q8_0';
   /** SHA-256 of the base that the file names; default: none. */
   readonly base?: string;
+  /** The adapter acts from the first of these on; default: on every token. */
+  readonly invocationTokens?: readonly number[];
 }
 
 export const ADAPTER_TARGETS = [
@@ -47,6 +56,7 @@ export function synthesizeAdapter(
     magnitude = 0.1,
     type = 'F32',
     base,
+    invocationTokens,
   } = options;
   const uniform = (name: string, count: number, rms: number): Float32Array => {
     const random = new Random(
@@ -91,6 +101,14 @@ export function synthesizeAdapter(
     { key: 'adapter.type', value: text('lora') },
     { key: 'adapter.lora.alpha', value: float32(alpha) },
     ...(base === undefined ? [] : [{ key: 'isopro.base_model.sha256', value: text(base) }]),
+    ...(invocationTokens === undefined
+      ? []
+      : [
+          {
+            key: 'adapter.alora.invocation_tokens',
+            value: arrayOf('uint32', [...invocationTokens]),
+          },
+        ]),
   ];
   const infos = layOut(
     encoded.map(({ name, dimensions, data }) => ({

@@ -49,6 +49,21 @@ export const SHAPES = {
     heads: 16,
     headDimension: 128,
   },
+  // from the config.json of HuggingFaceTB/SmolLM2-135M-Instruct
+  'smollm2-135m': {
+    ...QWEN25,
+    architecture: 'llama',
+    vocabularySize: 49_152,
+    contextLength: 8192,
+    keyValueHeads: 3,
+    ropeBase: 1e5,
+    normEpsilon: 1e-5,
+    layers: 30,
+    embedding: 576,
+    feedForward: 1536,
+    heads: 9,
+    headDimension: 64,
+  },
 } as const satisfies Record<string, ModelShape>;
 
 export type ShapeName = keyof typeof SHAPES;

@@ -172,7 +172,7 @@ TEST(adapter_files_are_refused_with_their_reason) {
   refused([](auto& b) { b.entries[2] = entry("adapter.type", "dora"); }, "ADAPTER_CORRUPT",
           "this is not a LoRA adapter");
   refused([](auto& b) { b.entries.push_back(entry("adapter.alora.invocation_tokens", 4u)); },
-          "ADAPTER_CORRUPT", "aLoRA");
+          "ADAPTER_CORRUPT", "is not an array of u32");
   refused([&](auto& b) { b.entries[3] = entry("adapter.lora.alpha", inf); }, "ADAPTER_CORRUPT",
           "its alpha is not finite");
   refused([](auto& b) { b.tensors.pop_back(); }, "ADAPTER_CORRUPT",

@@ -242,8 +242,12 @@ class ReferenceModel {
     return found;
   }
 
-  // Logits [tokens, vocabulary] of one sequence.
-  Values logits(const std::vector<std::int32_t>& tokens) const {
+  // Logits [tokens, vocabulary] of one sequence, whose adapter acts from a token on.
+  Values logits(const std::vector<std::int32_t>& tokens, std::int64_t adapterFrom = 0) const {
+    const auto apply = [&, from = static_cast<std::size_t>(adapterFrom)](
+                           const RefLinear& l, const Values& x, std::size_t count) {
+      return product(l, x, count, from);
+    };
     namespace ref = kernels::reference;
     const auto T = tokens.size();
     const auto d = static_cast<std::size_t>(h_.width), hw = static_cast<std::size_t>(h_.headWidth);
@@ -349,8 +353,9 @@ class ReferenceModel {
   }
 
   // Log-probability of token t of the sequence at the temperature.
-  Values logprobs(const std::vector<std::int32_t>& tokens, double temperature) const {
-    const Values all = logits(tokens);
+  Values logprobs(const std::vector<std::int32_t>& tokens, double temperature,
+                  std::int64_t adapterFrom = 0) const {
+    const Values all = logits(tokens, adapterFrom);
     const auto V = static_cast<std::size_t>(h_.vocabulary);
     Values result(tokens.size());
     for (std::size_t t = 1; t < tokens.size(); ++t) {
@@ -367,7 +372,8 @@ class ReferenceModel {
     double total = 0;
     std::int64_t count = 0;
     for (const TrainSequence& s : batch) {
-      const Values lp = logprobs(s.tokens, o.policy ? static_cast<double>(o.temperature) : 1.0);
+      const Values lp =
+          logprobs(s.tokens, o.policy ? static_cast<double>(o.temperature) : 1.0, s.adapterFrom);
       for (std::size_t t = 0; t < s.tokens.size(); ++t) {
         if (!s.labelled[t]) continue;
         ++count;
@@ -534,15 +540,15 @@ class ReferenceModel {
     const float* values = norm.values();
     return {Values(values, values + norm.weight.size()), norm.trained.get()};
   }
-  // y = x WT + b + s x AT B, with A [r, in] and B [r, out].
-  Values apply(const RefLinear& l, const Values& x, std::size_t tokens) const {
+  // y = x WT + b + s x AT B, with A [r, in] and B [r, out]; the last term from a token on.
+  Values product(const RefLinear& l, const Values& x, std::size_t tokens, std::size_t from) const {
     const std::size_t in = x.size() / tokens, out = l.weight.size() / in;
     Values y = kernels::reference::product(rounded(x), l.weight, tokens, in, out);
     for (std::size_t t = 0; t < tokens && !l.bias.empty(); ++t) {
       for (std::size_t o = 0; o < out; ++o) y[t * out + o] += l.bias[o];
     }
     const std::size_t rank = l.a.size() / in;
-    for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t t = from; t < tokens; ++t) {
       for (std::size_t j = 0; j < rank; ++j) {
         double low = 0;
         for (std::size_t i = 0; i < in; ++i) low += x[t * in + i] * l.a[j * in + i];

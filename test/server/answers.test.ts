@@ -634,6 +634,33 @@ describe('a response', () => {
   });
 });
 
+test('a choice says that the base model answered where the prompt does not activate the adapter', async () => {
+  const { promptIds } = await reply({ messages });
+  const invocationTokens = [...promptIds.slice(-3)];
+  const own = await start({
+    adapters: [{ name: 'late', file: adapterFile('answers-late', 4n, { invocationTokens }) }],
+    load: { ...UNDISTURBED, contextTokens: 1024, prefixTokens: 0 },
+  });
+  const asked = (target: string, body: object): Promise<Answer> =>
+    send(own, target, { body: { model: 'late', max_tokens: 6, seed: 5, ...body } });
+  const chatOf = (body: object = {}): Promise<Answer> =>
+    asked('/v1/chat/completions', { messages, ...body });
+  const textOf = (body: object = {}): Promise<Answer> =>
+    asked('/v1/completions', { prompt: 'ab', ...body });
+  const [activated] = (await chatOf()).body.choices;
+  expect('adapter_activated' in activated).toBe(false);
+  const [text] = (await textOf()).body.choices;
+  expect(text.adapter_activated).toBe(false);
+  expect(text.text).toBe((await textOf({ model: 'base' })).body.choices[0].text);
+  const ends = ({ text: sent }: Answer): unknown[] =>
+    eventsOf(sent).events.flatMap(({ choices: [choice] = [] }) =>
+      choice?.finish_reason == null ? [] : [choice.adapter_activated],
+    );
+  expect(ends(await textOf({ stream: true }))).toEqual([false]);
+  expect(ends(await chatOf({ stream: true }))).toEqual([undefined]);
+  await own.close();
+});
+
 describe('a reply that says something and then calls', () => {
   const { stream, generate } = HostedModel.prototype;
   afterEach(() => {

@@ -8,6 +8,7 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -28,7 +29,9 @@ import {
   type Trainer,
   type TrainSequence,
 } from '../../src/index.js';
-import { arrayOf } from '../../src/embedded/gguf.js';
+import { arrayOf, text } from '../../src/embedded/gguf.js';
+import { weakenAdapter } from '../../src/engine/adapter-files.js';
+import { prepareAdapter } from '../../src/engine/adapter-use.js';
 import { writeAtomically } from '../models/write-atomically.js';
 import { synthesizeAdapter, writeSyntheticAdapter } from '../models/adapter.js';
 import {
@@ -473,29 +476,97 @@ describe('merging', () => {
     ).toBe(one.sha256);
   });
 
-  test('an adapter that tokens switch on is refused by everything that reads one', async () => {
+  test('an adapter that acts from the reply on keeps its tokens in every file, and is merged by nothing', async () => {
     const at = file('activated-base.gguf');
-    const { metadata, tensors } = synthesizeAdapter(
-      writeSyntheticModel(at, { architecture: 'llama' }),
-    );
+    const shape = writeSyntheticModel(at, { architecture: 'llama' });
     const activated = file('activated.gguf');
-    const tokens = { key: 'adapter.alora.invocation_tokens', value: arrayOf('uint32', [1, 2]) };
-    writeAtomically(activated, encodeModel({ metadata: [...metadata, tokens], tensors }));
-    const refused = {
-      code: 'ADAPTER_CORRUPT',
-      message: expect.stringMatching(/aLoRA: adapter\.alora\.invocation_tokens/) as unknown,
+    writeSyntheticAdapter(activated, shape, { invocationTokens: [5, 6, 7] });
+    expect((await inspectAdapter(activated)).invocationTokens).toEqual([5, 6, 7]);
+    await convertAdapter({ adapter: activated, model: at, format: 'peft', out: file('as-peft') });
+    const config = JSON.parse(
+      readFileSync(path.join(file('as-peft'), 'adapter_config.json'), 'utf8'),
+    ) as object;
+    expect(config).toMatchObject({ alora_invocation_tokens: [5, 6, 7] });
+    const back = file('activated-back.gguf');
+    await convertAdapter({ adapter: file('as-peft'), model: at, format: 'gguf', out: back });
+    expect((await inspectAdapter(back)).invocationTokens).toEqual([5, 6, 7]);
+    const weaker = file('activated-weaker.gguf');
+    await weakenAdapter(activated, { model: at, strength: 0.5, out: weaker });
+    expect((await inspectAdapter(weaker)).invocationTokens).toEqual([5, 6, 7]);
+
+    const lora = { rank: 4 };
+    const invocationTokens = Int32Array.of(5, 6, 7);
+    await using same = await createTrainer({ path: at }, { lora, threads: 1, invocationTokens });
+    await same.importAdapter(activated);
+    await same.exportAdapter(file('activated-again.gguf'));
+    expect((await inspectAdapter(file('activated-again.gguf'))).invocationTokens).toEqual([
+      5, 6, 7,
+    ]);
+    await using ordinary = await createTrainer({ path: at }, { lora, threads: 1 });
+    const before = await ordinary.snapshot();
+    await expect(ordinary.importAdapter(activated)).rejects.toMatchObject({
+      code: 'ADAPTER_MISMATCH',
+      message: expect.stringContaining('from its tokens 5, 6, 7 on') as unknown,
+    });
+    expect(await ordinary.snapshot()).toEqual(before);
+    const model = await loadModel(at, { threads: 1, contextTokens: 64 });
+    (await model.loadAdapter(activated)).dispose();
+    await model.dispose();
+
+    const merged = {
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringMatching(/activated\.gguf acts from the reply on/) as unknown,
     };
+    for (const merging of [
+      () => mergeAdapter({ adapter: activated, model: at, out: file('activated-merged.gguf') }),
+      () =>
+        prepareAdapter({ for: 'lm-studio', adapter: activated, model: at, out: file('studio') }),
+    ])
+      await expect(merging()).rejects.toMatchObject(merged);
+    expect(existsSync(file('activated-merged.gguf')) || existsSync(file('studio'))).toBe(false);
+    for (const program of ['llama-server', 'ollama', 'transformers'] as const)
+      expect(
+        (
+          await prepareAdapter({
+            for: program,
+            adapter: activated,
+            model: at,
+            out: file(`for-${program}`),
+          })
+        ).note,
+      ).toMatch(/applies it to every token/);
+  });
+
+  test('tokens that are no invocation are refused by everything that reads an adapter', async () => {
+    const at = file('not-activated-base.gguf');
+    const shape = writeSyntheticModel(at, { architecture: 'llama' });
+    const { metadata, tensors } = synthesizeAdapter(shape);
     const model = await loadModel(at, { threads: 1, contextTokens: 64 });
     await using trainer = await createTrainer({ path: at }, { lora: { rank: 4 }, threads: 1 });
-    for (const reading of [
-      () => inspectAdapter(activated),
-      () =>
-        convertAdapter({ adapter: activated, model: at, format: 'peft', out: file('activated') }),
-      () => mergeAdapter({ adapter: activated, model: at, out: file('activated-merged.gguf') }),
-      () => trainer.importAdapter(activated),
-      () => model.loadAdapter(activated),
-    ])
-      await expect(reading()).rejects.toThrow(expect.objectContaining(refused));
+    const key = 'adapter.alora.invocation_tokens';
+    const many = Array.from({ length: 257 }, () => 1);
+    for (const [name, value] of [
+      ['text', text('x')],
+      ['signed', arrayOf('int32', [1])],
+      ['none', arrayOf('uint32', [])],
+      ['many', arrayOf('uint32', many)],
+      ['large', arrayOf('uint32', [2 ** 31])],
+    ] as const) {
+      const strange = file(`strange-${name}.gguf`);
+      writeAtomically(strange, encodeModel({ metadata: [...metadata, { key, value }], tensors }));
+      for (const reading of [
+        () => inspectAdapter(strange),
+        () => trainer.importAdapter(strange),
+        () => model.loadAdapter(strange),
+      ])
+        await expect(reading()).rejects.toMatchObject({
+          code: 'ADAPTER_CORRUPT',
+          message: expect.stringContaining(key) as unknown,
+        });
+    }
+    const foreign = file('strange-foreign.gguf');
+    writeSyntheticAdapter(foreign, shape, { invocationTokens: [shape.vocabularySize] });
+    await expect(model.loadAdapter(foreign)).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
     await model.dispose();
   });
 

@@ -198,6 +198,10 @@ test('the probe is the first accepted traces of the iteration, else what passed,
   expect(probed([trace(1, 30), trace(2, 40)], passes)).toEqual([whole(40)]);
   expect(probed([trace(1, 30)], passes, [rollout(50, 'pass', 'length')])).toEqual([whole(20)]);
   expect(probed([], [rollout(10), rollout(20)], [rollout(60)])).toEqual(['10,10 0,1', '60,60 0,1']);
+  // an adapter that acts from the reply on changes nothing before it
+  expect(
+    probeSequences({ traces: [] } as never, groups([rollout(10), rollout(20)]), 2, 'reply'),
+  ).toEqual([{ tokenIds: Int32Array.of(10, 10, 11), labelMask: Uint8Array.of(0, 0, 1) }]);
   const nine = Array.from({ length: 9 }, (_, i) => 10 * i);
   expect(
     probed(

@@ -68,7 +68,8 @@ export const adaptersInspectCommand = command({
         ...inspection,
         ...(published === null ? {} : { id: published.id, record: published.record }),
       });
-    const { format, architecture, sha256, parameters, layers, base, modules } = inspection;
+    const { format, architecture, sha256, parameters, layers, base, modules, invocationTokens } =
+      inspection;
     const known = [base.name, base.sha256 === null ? null : `sha256 ${base.sha256}`].filter(
       (part) => part !== null,
     );
@@ -78,6 +79,9 @@ export const adaptersInspectCommand = command({
       ['sha256', sha256],
       ['model', architecture === '' ? 'unknown architecture' : architecture],
       ['base', known.length === 0 ? 'unknown' : known.join(', ')],
+      ...(invocationTokens === null
+        ? []
+        : [['acts', `from the reply on (invocation tokens ${invocationTokens.join(', ')})`]]),
       [
         'adapts',
         `${modules.length} matrices in ${layers.length} layers (${ranges(layers)}), ${parameters} parameters`,

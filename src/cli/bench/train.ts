@@ -1,4 +1,4 @@
-import { benchGroup, benchTrain } from '../../../bench/train.js';
+import { benchGroup, benchPrompts, benchTrain } from '../../../bench/train.js';
 import type { BesideF32 } from '../../../bench/train-row.js';
 import { PRECISIONS, type Precision } from '../../engine/training-request.js';
 import { given } from '../../given.js';
@@ -11,13 +11,13 @@ export const benchTrainCommand = command({
   command: 'train',
   describe:
     'Measure a LoRA training step on the shapes of Qwen2.5 0.5B and 3B, on all layers and on the top ones with a cached boundary; with ' +
-    '--group, on samples of one prompt',
+    '--group, on samples of one prompt; with --adapter-from reply, on prompts of their own',
   options: {
     shapes: {
-      choices: ['qwen2.5-0.5b', 'qwen2.5-3b'] as const,
+      choices: ['smollm2-135m', 'qwen2.5-0.5b', 'qwen2.5-3b'] as const,
       array: true,
-      default: ['qwen2.5-0.5b', 'qwen2.5-3b'] as ('qwen2.5-0.5b' | 'qwen2.5-3b')[],
-      describe: 'model shapes, built on first use (0.4 and 1.9 GB)',
+      default: ['qwen2.5-0.5b', 'qwen2.5-3b'] as ('smollm2-135m' | 'qwen2.5-0.5b' | 'qwen2.5-3b')[],
+      describe: 'model shapes, built on first use (0.1, 0.4 and 1.9 GB)',
     },
     top: {
       type: 'number',
@@ -38,10 +38,24 @@ export const benchTrainCommand = command({
       ),
       conflicts: 'torch',
     },
-    'prompt-tokens': number('with --group: tokens of the prompt', 300),
-    'reply-tokens': number('with --group: tokens of a reply', 100),
+    'adapter-from': {
+      choices: ['reply'] as const,
+      describe:
+        'measure a step of an adapter that acts from the reply on, with new prompts and with kept ones, next to an ordinary one',
+      conflicts: ['torch', 'group', 'top'],
+    },
+    sequences: number('with --adapter-from: sequences of a step', 8),
+    'prompt-tokens': {
+      ...number('with --group or --adapter-from: tokens of a prompt'),
+      defaultDescription: '300, with --adapter-from 350',
+    },
+    'reply-tokens': {
+      ...number('with --group or --adapter-from: tokens of a reply'),
+      defaultDescription: '100, with --adapter-from 30',
+    },
     'trainer-memory': number(
-      'with --group: memory for activations, gradients and moments, in bytes; default: 1.6e9 for 0.5B, 1e9 for 3B',
+      'with --group or --adapter-from: memory for activations, gradients and moments, in bytes; default: 1.6e9 for 0.5B, 1e9 for ' +
+        '3B, with --adapter-from 6e8',
     ),
   },
   examples: [
@@ -50,6 +64,7 @@ export const benchTrainCommand = command({
       '$0 bench train --prompt-tokens 300 --reply-tokens 100 --group 8',
       'what sharing a prompt saves',
     ],
+    ['$0 bench train --adapter-from reply --shapes smollm2-135m', 'what leaving prompts out saves'],
   ],
   handler: async ({
     json,
@@ -60,10 +75,34 @@ export const benchTrainCommand = command({
     precision,
     torch,
     group,
-    promptTokens,
-    replyTokens,
+    adapterFrom,
+    sequences,
+    promptTokens: prompt,
+    replyTokens: answer,
     trainerMemory,
   }) => {
+    const [promptTokens, replyTokens] = [
+      prompt ?? (adapterFrom === undefined ? 300 : 350),
+      answer ?? (adapterFrom === undefined ? 100 : 30),
+    ];
+    if (adapterFrom !== undefined) {
+      if (![sequences, replyTokens, promptTokens - 3].every((n) => Number.isInteger(n) && n >= 1))
+        throw new UsageError(
+          '--sequences and --reply-tokens take whole numbers from 1, --prompt-tokens from 4',
+        );
+      const result = await benchPrompts({
+        ...{ shapes, threads, rounds, sequences, promptTokens, replyTokens },
+        ...given({ memoryBytes: trainerMemory }),
+        onRow: ({ shape, ordinary, evaluated, kept, peakRssBytes, anonymousBytes }) =>
+          printNote(
+            `${shape}: ${ordinary.toFixed(2)} processor seconds for an ordinary step, ${evaluated.toFixed(2)} from the reply on ` +
+              `(${(ordinary / evaluated).toFixed(2)} times), ${kept.toFixed(2)} with kept prompts ` +
+              `(${(ordinary / kept).toFixed(2)} times)${memoryText(peakRssBytes, anonymousBytes)}\n`,
+          ),
+      });
+      if (json) printJson(result);
+      return;
+    }
     if (group !== undefined) {
       if ([group, promptTokens, replyTokens].some((count) => !Number.isInteger(count) || count < 1))
         throw new UsageError(

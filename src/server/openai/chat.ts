@@ -10,6 +10,7 @@ import type { ChatBody } from './requests.js';
 import { scorePrompt } from './scoring.js';
 import {
   DONE,
+  activityOf,
   eventOf,
   newId,
   tokenLogprob,
@@ -87,6 +88,7 @@ async function choiceOf(
     },
     logprobs: logprobs || null,
     finish_reason: finishOf(reply, calls.length > 0),
+    ...activityOf(reply),
     ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds] }),
   };
 }
@@ -232,7 +234,8 @@ export async function* streamChat(
         const covered = toldBy(index, delta);
         yield chunk(index, delta, ofAllTokens(body) ? {} : logprobsOf(covered));
       }
-      yield chunk(index, {}, { finish_reason: finishOf(reply, choice.called) });
+      const ended = { finish_reason: finishOf(reply, choice.called), ...activityOf(reply) };
+      yield chunk(index, {}, ended);
     }
   }
   if (withUsage) yield eventOf({ ...head, choices: [], usage: usageOf(replies) });

@@ -23,6 +23,7 @@ import { alternativesOf } from './scoring.js';
 import {
   DONE,
   eventOf,
+  activityOf,
   finite,
   newId,
   promptLogprobs,
@@ -298,6 +299,7 @@ export async function completeText(
               new TokenOffsets(model, echo.before),
             ),
       finish_reason: reply.finish,
+      ...activityOf(reply),
       ...(body.return_token_ids === true && {
         token_ids: [...reply.tokenIds],
         prompt_token_ids: [...reply.promptIds],
@@ -354,6 +356,7 @@ export async function* streamText(
       replies[index] = reply;
       yield chunk(index, '', {
         finish_reason: reply.finish,
+        ...activityOf(reply),
         ...(withIds && { prompt_token_ids: [...reply.promptIds] }),
       });
       continue;

@@ -27,6 +27,13 @@ export const usageSoFar = (
   total_tokens: promptTokens + completionTokens,
 });
 
+/**
+ * Says of a choice that the base model wrote it: the adapter acts from the reply on, and the prompt
+ * lacks its invocation tokens.
+ */
+export const activityOf = ({ notActivated }: HostReply): { adapter_activated?: false } =>
+  notActivated === true ? { adapter_activated: false } : {};
+
 /** Usage of the replies to one prompt, which counts once. */
 export const usageOf = (replies: readonly HostReply[]): Usage => ({
   ...usageSoFar(

@@ -1,0 +1,123 @@
+/**
+ * An adapter that acts from the reply on in llama.cpp's own server: llama-server of the pinned
+ * release, built from the source that node-llama-cpp carries (bench/peer). For `npm run test:full`.
+ *
+ * llama-server v0.5.0 applies such an adapter from the token before the first invocation token on.
+ * Its file therefore names the invocation tokens without their first: the token before these is the
+ * first one, from which ours acts.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { findLlamaServer, startLlamaServer } from '../../bench/peer/llama-server.js';
+import { loadAddon } from '../../src/engine/addon.js';
+import { readAdapterFile } from '../../src/engine/adapter-files.js';
+import { createTrainer, loadModel, type TrainSequence } from '../../src/index.js';
+import { PROMPTS, REAL_MODEL } from './real-model.js';
+
+const runs = (command: string): boolean => spawnSync(command, ['--version']).status === 0;
+const missing =
+  process.env.ISOPRO_FULL !== '1'
+    ? 'it belongs to npm run test:full'
+    : ['git', 'cmake', 'c++'].filter((command) => !runs(command)).join(', ') || null;
+if (missing !== null)
+  console.warn(`skipping the test of an activated adapter in llama-server: ${missing}`);
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-llama-server-'));
+const at = (name: string): string => path.join(folder, name);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const TOKENS = 12;
+/**
+ * llama-server evaluates the rows of a prompt in other calls than we do, and ggml's kernels round
+ * a row by its place in a call. Where its token is not ours, ours is at most this much likelier, in
+ * nats.
+ */
+const NEAR = 0.05;
+
+(missing === null ? test : test.skip)(
+  'greedy tokens of llama-server are ours on fifty prompts, but for ties',
+  async () => {
+    const { program, reason } = findLlamaServer(undefined, () => undefined);
+    if (program === null) throw new Error(reason);
+    await using model = await loadModel(REAL_MODEL, { threads: 1, matmul: 'ggml' });
+    const invocationTokens = model.generationPrompt();
+    await using trainer = await createTrainer(model, {
+      ...{ lora: { rank: 4 }, optimiser: { learningRate: 1e-3 }, threads: 1, seed: 5 },
+      invocationTokens,
+    });
+    const asked = model.renderChat([{ role: 'user', content: 'Tell me something.' }]).tokenIds;
+    const tokenIds = Int32Array.of(
+      ...asked,
+      ...model.tokenize('Arr, that I know, matey!'),
+      model.info.eos,
+    );
+    const labelMask = Uint8Array.from(tokenIds, (_, t) => (t >= asked.length ? 1 : 0));
+    const example: TrainSequence = { tokenIds, labelMask };
+    for (let i = 0; i < 4; i++) await trainer.step([example]);
+    await trainer.exportAdapter(at('ours.gguf'));
+    const { modules } = await readAdapterFile(at('ours.gguf'), null);
+    const shorter = invocationTokens.slice(1);
+    writeFileSync(
+      at('theirs.gguf'),
+      await loadAddon().addon.encodeAdapter(REAL_MODEL, modules, '', shorter),
+    );
+
+    const adapter = await model.loadAdapter(at('ours.gguf'));
+    const prompts = PROMPTS.map((content) => ({
+      tokenIds: model.renderChat([{ role: 'user', content }]).tokenIds,
+    }));
+    const sampling = { temperature: 0 };
+    const [ours, base]: number[][][] = [[], []];
+    for (const prompt of prompts) {
+      const request = { prompts: [prompt], sampling, maxTokens: TOKENS };
+      for await (const { tokenIds } of model.generate({ ...request, adapter }))
+        ours!.push([...tokenIds]);
+      for await (const { tokenIds } of model.generate({ ...request, adapter: null }))
+        base!.push([...tokenIds]);
+    }
+    expect(ours).not.toEqual(base);
+
+    const server = await startLlamaServer(program, {
+      ...{ model: REAL_MODEL, adapters: [at('theirs.gguf')], slots: 1, slotTokens: 1024 },
+      threads: 1,
+    });
+    try {
+      const theirs: number[][] = [];
+      for (const { tokenIds } of prompts) {
+        const answer = await fetch(`${server.url}/completion`, {
+          method: 'POST',
+          body: JSON.stringify({
+            ...{ prompt: [...tokenIds], n_predict: TOKENS, temperature: 0 },
+            ...{ cache_prompt: false, return_tokens: true, samplers: ['temperature'] },
+          }),
+        });
+        theirs.push(((await answer.json()) as { tokens: number[] }).tokens);
+      }
+      // a server does not return the token that ends a reply
+      const spoken = (reply: readonly number[]): number[] =>
+        reply.filter((id) => !model.info.ends.includes(id));
+      await model.setAdapter(adapter);
+      const gaps: number[] = [];
+      for (const [i, { tokenIds }] of prompts.entries()) {
+        const [own, other] = [spoken(ours![i]!), spoken(theirs[i]!)];
+        const at = own.findIndex((id, t) => id !== other[t]);
+        if (at < 0 && own.length === other.length) continue;
+        const shared = at < 0 ? own.length : at;
+        const { endOfAnswer: end } = model;
+        const [[chosen], [instead]] = (await model.score(
+          [...tokenIds, ...own.slice(0, shared)],
+          [[own[shared] ?? end], [other[shared] ?? end]],
+        )) as [Float32Array, Float32Array];
+        gaps.push(chosen! - instead!);
+      }
+      expect(gaps.filter((gap) => gap > NEAR)).toEqual([]);
+      expect(gaps.length).toBeLessThan(PROMPTS.length / 2);
+    } finally {
+      await server.close();
+    }
+  },
+  3_600_000,
+);
