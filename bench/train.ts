@@ -53,7 +53,7 @@ export interface GroupBenchOptions extends RowOptions {
   readonly onRow?: (row: GroupRow) => void;
 }
 
-export interface PromptsBenchOptions extends Omit<RowOptions, 'top'> {
+export interface PromptsBenchOptions extends Omit<RowOptions, 'top' | 'precision'> {
   readonly promptTokens: number;
   readonly replyTokens: number;
   /** Sequences of a step, each with a prompt of its own. */

@@ -58,7 +58,7 @@ class RowAdapters {
 class ActivatedRows {
  public:
   ActivatedRows(Context& context, ThreadPool& pool)
-      : context_(context), adapter_(context.rowAdapter()), rows_(pool) {}
+      : context_(context), adapter_(context.rowAdapter()), rows_(pool, context.model()) {}
 
   bool any() const { return adapter_.activated(); }
   // The first token of a prompt that it acts on, Adapter::kNever where there is none.
