@@ -39,7 +39,8 @@ export const benchKernelsCommand = command({
       onRow: (row) =>
         printNote(
           `${row.op.padEnd(3)} ${row.type.padEnd(6)} ${String(row.tokens).padStart(5)} tokens  ours ${rate(row.gflops)}  ` +
-            `in bf16 ${rate(row.bf16)}  by to_float ${rate(row.toFloat)}  openblas ${rate(row.openblas)}  out_prod ${rate(row.ggmlOutProd)} GFLOP/s\n`,
+            `in bf16 ${rate(row.bf16)}  by to_float ${rate(row.toFloat)}  ` +
+            `openblas ${rate(row.openblas)}  out_prod ${rate(row.ggmlOutProd)} GFLOP/s\n`,
         ),
     });
     if (json) printJson(result);
