@@ -341,10 +341,9 @@ describe('what is to be known of a task is said before a model is trained on it,
     // dev twice and test twice, beside the rollouts
     const sampled = Math.round((32 + 2 * 12 + 2 * 12) * tokensPerReply);
     expect(predicted.sampledTokens).toBe(sampled);
-    const prompts = predicted.trainedTokens / (2 * 8) - tokensPerReply;
-    expect(prompts).toBeCloseTo(Math.round(prompts), 1); // of a prompt's whole tokens
-    expect(prompts).toBeGreaterThan(20);
-    expect(prompts).toBeLessThan(60);
+    // as a run counts them: without the prompts
+    expect(predicted.trainedTokens).toBe(Math.round(2 * 8 * tokensPerReply));
+    expect(predicted.processorSeconds).toBeGreaterThan(0);
     expect(predicted.minutes).toBeCloseTo(
       sampled / sampledTokensPerSecond / 60 + predicted.trainedTokens / trainedTokensPerSecond / 60,
       9,
@@ -353,7 +352,7 @@ describe('what is to be known of a task is said before a model is trained on it,
     expect(predicted.diskBytes).toBe(plan.trainableParameters * (2 * 4 + 4 * 12) + 12 * sampled);
     const resident = process.resourceUsage().maxRSS * 1024;
     expect(predicted.memoryBytes).toBeGreaterThan(2 ** 20);
-    expect(predicted.memoryBytes).toBeLessThan(resident + predicted.trainedTokens * 2 ** 12);
+    expect(predicted.memoryBytes).toBeLessThan(resident + 16 * 64 * 2 ** 12);
     expect(seconds).toBeGreaterThan(4); // that long alone it trains
     expect(seconds).toBeLessThan(120);
     expect([plan.evaluations, plan.layers]).toEqual([{ dev: 12, test: 12 }, [2]]);
