@@ -10,7 +10,13 @@ import { probeBatch } from '../evaluation/probe.js';
 import { given } from '../given.js';
 import { inTurns, type LogRecord } from '../log/read.js';
 import { adapterTargets, submission, type AdapterTargets } from '../run-folder/course-records.js';
-import { codeVersion, isSameMachine, machineClass, machineText } from '../run-folder/machine.js';
+import {
+  codeVersion,
+  isSameMachine,
+  machineClass,
+  machineText,
+  otherModels,
+} from '../run-folder/machine.js';
 import { readManifest, startDigests, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
@@ -210,7 +216,7 @@ export const runConfigConsistency: Step<
       fail('the configuration in the manifest differs from the one that the session started with');
     if (!isSame(digests, startDigests(start)))
       fail('the digests in the session start do not match its configuration');
-    const here = { code, machine: machineClass([model.info]) };
+    const here = { code, machine: machineClass([model.info, ...otherModels(start.settings)]) };
     const sameMachine = threads === start.evaluation.threads && isSameMachine(start, here);
     const other = (['version', 'javascript', 'addon'] as const)
       .filter((part) => start.code[part] !== code[part])

@@ -32,6 +32,13 @@ export function machineClass(models: readonly Computing[]): MachineClass {
   };
 }
 
+/** Models that a run uses next to its own: a teacher, and one that gives verdicts. ggml's, both. */
+export function otherModels({ algorithm, check }: RunStart['settings']): readonly Computing[] {
+  const isTaught = typeof algorithm === 'object' && algorithm !== null && 'teacher' in algorithm;
+  const isGraded = typeof check === 'string' && check.startsWith('model:');
+  return isTaught || isGraded ? [{ ownBits: null }] : [];
+}
+
 /** Returns true if two manifests are of machines that compute the same bits. */
 export const isSameMachine = (
   a: Pick<RunStart, 'machine' | 'code'>,

@@ -4,7 +4,7 @@ import { asJson } from '../canonical-json.js';
 import type { Model } from '../engine/model.js';
 import type { RuleConfig } from '../monitor/rules.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
-import { codeVersion, machineClass, type Computing } from '../run-folder/machine.js';
+import { codeVersion, machineClass, otherModels } from '../run-folder/machine.js';
 import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js';
 import type { OpenTask } from '../tasks/task.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
@@ -30,7 +30,7 @@ export interface StartOptions {
   readonly settings: RunSettings;
   readonly model: Model;
   /** Teacher of a distillation. */
-  readonly teacher?: Pick<TeacherModel, 'hash' | 'info'> | null;
+  readonly teacher?: Pick<TeacherModel, 'hash'> | null;
   readonly task: OpenTask;
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
@@ -51,9 +51,17 @@ export async function runStart({
   const { style, maxTokens } = settings.sampling;
   const { maxSequences, threads } = settings.model;
   const name = path.basename(settings.model.name); // no folder of this machine
+  const written = asJson({
+    ...settings,
+    model: { ...settings.model, name },
+    ...(teacher === null ? {} : { algorithm: await taughtBy(settings.algorithm, teacher) }),
+    task: task.id,
+    ...(task.rows === undefined ? {} : { check: task.rows.check.name }),
+    ...(task.rows?.check.grader === undefined ? {} : { grader: task.rows.check.grader }),
+  });
   return {
     code: await codeVersion(),
-    machine: machineClass(computing(model, teacher, task)),
+    machine: machineClass([model.info, ...otherModels(written)]),
     model: {
       sha256: await model.hash(),
       name,
@@ -83,27 +91,9 @@ export async function runStart({
     },
     rules,
     policy: policy.name,
-    settings: asJson({
-      ...settings,
-      model: { ...settings.model, name },
-      ...(teacher === null ? {} : { algorithm: await taughtBy(settings.algorithm, teacher) }),
-      task: task.id,
-      ...(task.rows === undefined ? {} : { check: task.rows.check.name }),
-      ...(task.rows?.check.grader === undefined ? {} : { grader: task.rows.check.grader }),
-    }),
+    settings: written,
   };
 }
-
-/** The models whose bits show in the log. A model that gives verdicts is computed by ggml. */
-const computing = (
-  model: Model,
-  teacher: Pick<TeacherModel, 'info'> | null,
-  { rows }: OpenTask,
-): Computing[] => [
-  model.info,
-  ...(teacher === null ? [] : [teacher.info]),
-  ...(rows?.check.name.startsWith('model:') === true ? [{ ownBits: null }] : []),
-];
 
 /** The teacher is named as the model is, without a folder of this machine, and by its content. */
 const taughtBy = async (

@@ -98,10 +98,6 @@ export class TeacherModel implements Teacher {
     return this.#model.hash();
   }
 
-  get info(): Model['info'] {
-    return this.#model.info;
-  }
-
   /**
    * The teacher answers the dev problems too; one that is hardly better than the student has
    * nothing to teach. Its answers are logged.

@@ -11,6 +11,7 @@ import { loadModel } from '../../src/engine/model.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import type { MetadataEntry } from '../../src/embedded/gguf.js';
 import { writeAtomically } from '../models/write-atomically.js';
+import { writeDecoder } from '../models/decoders.js';
 import { encodeModel, synthesizeModel, type SyntheticModel } from '../models/synthetic.js';
 
 let folder: string;
@@ -56,14 +57,7 @@ beforeAll(async () => {
     metadata,
     tensors: tensors.slice(0, -1),
   }));
-  write('yarn.gguf', ({ metadata, tensors }) => ({
-    metadata: [
-      ...named(metadata, 'qwen2.rope.scaling.type', text('yarn')),
-      { key: 'qwen2.rope.scaling.factor', value: { type: 'float32', value: 2 } },
-      { key: 'qwen2.rope.scaling.original_context_length', value: { type: 'uint32', value: 256 } },
-    ],
-    tensors,
-  }));
+  writeDecoder(file('decoder.gguf'), 'gpt2');
   writeFileSync(file('empty.gguf'), '');
   writeFileSync(file('cut.gguf'), readFileSync(file('sound.gguf')).subarray(0, 5000));
   mkdirSync(file('folder.gguf'));
@@ -107,11 +101,11 @@ test.each([
 });
 
 test('what inference runs and the trainer cannot is told by inspectModel before it is tried', async () => {
-  expect(await refusal(loadModel(file('yarn.gguf'), { threads: 1 }))).toBeNull();
-  const { problem, trainingProblem } = await inspectModel(file('yarn.gguf'));
-  expect([problem, trainingProblem?.code]).toEqual([null, 'MODEL_UNSUPPORTED']);
-  expect(await refusal(createTrainer({ path: file('yarn.gguf') }, { threads: 1 }))).toBe(
-    `MODEL_UNSUPPORTED: ${trainingProblem!.message}`,
+  expect(await refusal(loadModel(file('decoder.gguf'), { threads: 1 }))).toBeNull();
+  const { problem, trainingProblem } = await inspectModel(file('decoder.gguf'));
+  expect([problem, trainingProblem?.code]).toEqual([null, 'ARCH_UNSUPPORTED']);
+  expect(await refusal(createTrainer({ path: file('decoder.gguf') }, { threads: 1 }))).toBe(
+    `ARCH_UNSUPPORTED: ${trainingProblem!.message}`,
   );
 });
 

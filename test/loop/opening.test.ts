@@ -1,9 +1,16 @@
 /** What a run opens is closed again, whatever fails meanwhile; and what it cannot begin with. */
-import { cpSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { float32, text } from '../../src/embedded/gguf.js';
 import { Model } from '../../src/engine/model.js';
 import { Trainer } from '../../src/engine/trainer.js';
 import type { RunOptions, RunProgress } from '../../src/training/hooks.js';
@@ -17,7 +24,7 @@ import { run } from '../../src/training/loop.js';
 import { resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
 import { ONE_TIER, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { logRecords, rolloutsOf } from '../models/log-records.js';
-import { encodeModel, synthesizeModel } from '../models/synthetic.js';
+import { writeDecoder } from '../models/decoders.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-opening-'));
 const file = (name: string): string => path.join(folder, name);
@@ -78,22 +85,15 @@ test('what cannot be closed keeps nothing else open, and the first failure is to
   await (await opened()).dispose(); // nobody is at work on the folder any more
 });
 
-test('a model that answers but cannot be trained is let go', async () => {
-  const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
-  const scaling = [
-    { key: 'qwen2.rope.scaling.type', value: text('yarn') },
-    { key: 'qwen2.rope.scaling.factor', value: float32(2) },
-  ];
-  writeFileSync(
-    file('yarn.gguf'),
-    Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]),
-  );
+test('a model that answers but cannot be trained is refused before it is loaded', async () => {
+  writeDecoder(file('decoder.gguf'), 'gpt2');
   const models = jest.spyOn(Model.prototype, 'dispose');
-  const model = { ...input.model, name: file('yarn.gguf') };
-  await expect(run({ ...input, model }, { out: file('yarn') })).rejects.toMatchObject({
-    code: 'MODEL_UNSUPPORTED',
+  const model = { ...input.model, name: file('decoder.gguf') };
+  await expect(run({ ...input, model }, { out: file('decoder') })).rejects.toMatchObject({
+    code: 'ARCH_UNSUPPORTED',
   });
-  expect(models).toHaveBeenCalledTimes(1);
+  expect(models).not.toHaveBeenCalled();
+  expect(existsSync(file('decoder'))).toBe(false);
 });
 
 test('a run that fails says so, whatever closing says', async () => {
@@ -341,10 +341,9 @@ describe('what is to be known of a task is said before a model is trained on it,
     // dev twice and test twice, beside the rollouts
     const sampled = Math.round((32 + 2 * 12 + 2 * 12) * tokensPerReply);
     expect(predicted.sampledTokens).toBe(sampled);
-    const prompts = predicted.trainedTokens / (2 * 8) - tokensPerReply;
-    expect(prompts).toBeCloseTo(Math.round(prompts), 1); // of a prompt's whole tokens
-    expect(prompts).toBeGreaterThan(20);
-    expect(prompts).toBeLessThan(60);
+    // as a run counts them: without the prompts
+    expect(predicted.trainedTokens).toBe(Math.round(2 * 8 * tokensPerReply));
+    expect(predicted.processorSeconds).toBeGreaterThan(0);
     expect(predicted.minutes).toBeCloseTo(
       sampled / sampledTokensPerSecond / 60 + predicted.trainedTokens / trainedTokensPerSecond / 60,
       9,
@@ -353,7 +352,7 @@ describe('what is to be known of a task is said before a model is trained on it,
     expect(predicted.diskBytes).toBe(plan.trainableParameters * (2 * 4 + 4 * 12) + 12 * sampled);
     const resident = process.resourceUsage().maxRSS * 1024;
     expect(predicted.memoryBytes).toBeGreaterThan(2 ** 20);
-    expect(predicted.memoryBytes).toBeLessThan(resident + predicted.trainedTokens * 2 ** 12);
+    expect(predicted.memoryBytes).toBeLessThan(resident + 16 * 64 * 2 ** 12);
     expect(seconds).toBeGreaterThan(4); // that long alone it trains
     expect(seconds).toBeLessThan(120);
     expect([plan.evaluations, plan.layers]).toEqual([{ dev: 12, test: 12 }, [2]]);

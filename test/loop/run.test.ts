@@ -4,15 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -23,13 +15,12 @@ import { verifyRun } from '../../src/log/local-trust.js';
 import type { LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
-import { float32, text } from '../../src/embedded/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
 import { asFlags, LIBRARY, MAIN, runCli, runLines, type CliResult } from '../cli/run-cli.js';
 import { logRecords } from '../models/log-records.js';
 import { judgeLog } from '../models/judge-log.js';
 import { LEARNS, ONE_TIER, writeLetterModel, writeLetterTask } from '../models/letters.js';
-import { encodeModel, synthesizeModel } from '../models/synthetic.js';
+import { writeDecoder } from '../models/decoders.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 let folder: string;
@@ -472,15 +463,7 @@ describe('what is wrong is said before anything is written', () => {
   const untrainable: CliResult[] = [];
   const ended = new Map<string, CliResult>();
   beforeAll(() => {
-    const { metadata, tensors } = synthesizeModel({ architecture: 'qwen2', contextLength: 1024 });
-    const scaling = [
-      { key: 'qwen2.rope.scaling.type', value: text('yarn') },
-      { key: 'qwen2.rope.scaling.factor', value: float32(2) },
-    ];
-    writeFileSync(
-      file('yarn.gguf'),
-      Buffer.concat([...encodeModel({ metadata: [...metadata, ...scaling], tensors })]),
-    );
+    writeDecoder(file('decoder.gguf'), 'gpt2');
     writeLetterTask(file('undecided.mjs'), {
       verifier: "{ kind: 'none', violations: [], metrics: {}, reason: 'the oracle sleeps' }",
       members: ONE_TIER,
@@ -496,7 +479,11 @@ describe('what is wrong is said before anything is written', () => {
     });
     const results = lines(
       ...WRONG.map(([flags]) => [...of('letters', 'never'), ...flags]),
-      ...UNTRAINABLE.map(([flags]) => [...of('letters', 'never', 'yarn.gguf'), ...SHORT, ...flags]),
+      ...UNTRAINABLE.map(([flags]) => [
+        ...of('letters', 'never', 'decoder.gguf'),
+        ...SHORT,
+        ...flags,
+      ]),
       ...RUNS.map((name) => [...of(name, name), ...SHORT, '--patience', '9']),
     );
     said.push(...results.splice(0, WRONG.length));
@@ -513,7 +500,7 @@ describe('what is wrong is said before anything is written', () => {
   test.each(UNTRAINABLE)('a model that answers but cannot be trained: %j', (flags) => {
     const { code, stderr } = untrainable[UNTRAINABLE.findIndex(([each]) => each === flags)]!;
     expect(code).toBe(1);
-    expect(stderr).toMatch(/error MODEL_UNSUPPORTED: .*yarn cannot be trained/);
+    expect(stderr).toMatch(/error ARCH_UNSUPPORTED: .*"gpt2" can be run, but not trained/);
     expect(existsSync(file('never'))).toBe(false);
   });
 
