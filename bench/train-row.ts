@@ -95,7 +95,7 @@ export interface GroupRequest extends RowRequest {
   readonly memoryBytes: number;
 }
 
-export interface PromptsRequest extends RowRequest {
+export interface PromptsRequest extends Omit<RowRequest, 'precision'> {
   readonly kind: 'prompts';
   readonly promptTokens: number;
   readonly replyTokens: number;
