@@ -17,13 +17,13 @@ const { values } = parseArgs({
     test: { type: 'boolean', default: false },
   },
 });
-const { threads, contextTokens } = resolveSettings({}).model;
+const { threads, contextTokens, matmul } = resolveSettings({}).model;
 const figures = 'assets/models/tiny.json';
 const card = 'assets/models/MODEL_CARD.md';
 
 const sha256 = createHash('sha256').update(readFileSync(values.model)).digest('hex');
 const before = existsSync(figures) ? JSON.parse(readFileSync(figures, 'utf8')) : {};
-const model = await loadModel(values.model, { threads, contextTokens });
+const model = await loadModel(values.model, { threads, contextTokens, matmul });
 const result = {
   model: sha256,
   bytes: readFileSync(values.model).length,

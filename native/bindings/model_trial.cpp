@@ -39,6 +39,7 @@ Napi::Value tryModelFile(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void exportModelTrial(Napi::Env env, Napi::Object exports) {
+  exports.Set("trialBytes", Napi::Number::New(env, static_cast<double>(kTrialBytes)));
   exports.Set("wantsTrial", Napi::Function::New(env, asynchronous<modelWantsTrial>, "wantsTrial"));
   exports.Set("tryModel", Napi::Function::New(env, asynchronous<tryModelFile>, "tryModel"));
 }

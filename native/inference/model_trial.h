@@ -2,9 +2,13 @@
 // meanwhile: whatever libllama asserts on, and most that it reads beyond a buffer, shows there.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace isopro {
+
+// What the process may take next to the file's own pages.
+constexpr std::int64_t kTrialBytes = 2'000'000'000;
 
 // Whether a file is to be tried before another process loads it. Checks such a file as Model::load
 // does before llama.cpp sees it. Throws what Model::load does of a file.

@@ -7,98 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "inference/model_trial.h"
 #include "inference/validate_vocabulary.h"
+#include "model/metadata_reader.h"
 #include "model/text_decoders.h"
 
 namespace isopro {
 namespace {
 
-constexpr std::int64_t kMostLayers = 512;    // LLAMA_MAX_LAYERS
-constexpr std::int64_t kMostExperts = 1024;  // LLAMA_MAX_EXPERTS
-constexpr std::int64_t kMostContext = std::int64_t{1} << 27;
-constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
-constexpr std::int64_t kMostHeads = std::int64_t{1} << 12;
-constexpr std::int64_t kMostHeadWidth = std::int64_t{1} << 12;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kTriedCells = 256;                // of the context of a trial
-constexpr std::int64_t kMostTriedBytes = 2'000'000'000;  // as a trial may take
+constexpr std::int64_t kTriedCells = 256;  // of the context of a trial
 constexpr std::int64_t kStateHeadValues = 64;
 constexpr std::int64_t kStateValue = 4;  // bytes: llama.cpp keeps states in f32
-
-// Reads `architecture.key` entries, of which some files have one for each layer.
-class DecoderReader {
- public:
-  DecoderReader(const GgufFile& file, std::string_view architecture)
-      : file_(file), prefix_(std::string(architecture) + ".") {}
-
-  std::string key(const std::string& suffix) const { return prefix_ + suffix; }
-  bool has(const std::string& suffix) const { return file_.find(key(suffix)) != nullptr; }
-
-  std::int64_t integer(const std::string& suffix, std::int64_t low, std::int64_t high) const {
-    if (!has(suffix)) file_.fail("metadata \"" + key(suffix) + "\" is missing");
-    return integerOr(suffix, low, high, low);
-  }
-
-  std::int64_t integerOr(const std::string& suffix, std::int64_t low, std::int64_t high,
-                         std::int64_t absent) const {
-    const auto value = file_.integer(key(suffix));
-    if (!value) return absent;
-    if (*value > static_cast<std::uint64_t>(kAny)) failRange(suffix, "more", low, high);
-    return within(suffix, static_cast<std::int64_t>(*value), low, high);
-  }
-
-  // One value for each layer; `absent` where there is none.
-  std::vector<std::int64_t> ofLayers(const std::string& suffix, std::int64_t layers,
-                                     std::int64_t high, std::vector<std::int64_t> absent) const {
-    const GgufValue* value = file_.find(key(suffix));
-    if (value == nullptr) return absent;
-    const auto count = static_cast<std::size_t>(layers);
-    if (!value->isArray) return std::vector<std::int64_t>(count, integerOr(suffix, 0, high, 0));
-    const auto values = *file_.integers(key(suffix));
-    if (values.size() < count)
-      file_.fail("metadata \"" + key(suffix) + "\" has " + std::to_string(values.size()) +
-                 " values for " + std::to_string(layers) + " layers");
-    for (const std::int64_t one : values) within(suffix, one, 0, high);
-    return {values.begin(), values.begin() + layers};
-  }
-
- private:
-  std::int64_t within(const std::string& suffix, std::int64_t value, std::int64_t low,
-                      std::int64_t high) const {
-    if (value < low || value > high) failRange(suffix, std::to_string(value), low, high);
-    return value;
-  }
-
-  [[noreturn]] void failRange(const std::string& suffix, const std::string& value, std::int64_t low,
-                              std::int64_t high) const {
-    file_.fail("metadata \"" + key(suffix) + "\" is " + value + ", outside " + std::to_string(low) +
-               " to " + std::to_string(high));
-  }
-
-  const GgufFile& file_;
-  std::string prefix_;
-};
-
-std::string_view architectureOf(const GgufFile& file) {
-  const auto type = file.text("general.type");
-  if (type && *type == "adapter")
-    file.fail(ErrorCode::modelUnsupported, "this is a LoRA adapter, not a model");
-  const auto architecture = file.text("general.architecture");
-  if (!architecture) file.fail("metadata \"general.architecture\" is missing");
-  return *architecture;
-}
-
-void refuseOtherKinds(const GgufFile& file, const DecoderReader& read) {
-  if (read.integerOr("pooling_type", 0, kAny, 0) != 0 || read.has("embedding_length_out"))
-    file.fail(ErrorCode::modelUnsupported, "this is an embedding model");
-  if (!file.boolean(read.key("attention.causal")).value_or(true))
-    file.fail(ErrorCode::modelUnsupported, "attention is not causal");
-  if (read.has("classifier.output_labels"))
-    file.fail(ErrorCode::modelUnsupported, "this is a classifier");
-  if (file.integer("split.count").value_or(1) > 1)
-    file.fail(ErrorCode::modelUnsupported,
-              "this is one part of a split model: merge the parts with llama-gguf-split --merge");
-}
 
 // Nothing that the architecture reads may be a number that is none.
 void checkNumbers(const GgufFile& file, const std::string& prefix) {
@@ -119,7 +39,7 @@ void checkNumbers(const GgufFile& file, const std::string& prefix) {
   }
 }
 
-void checkExperts(const GgufFile& file, const DecoderReader& read, std::int64_t layers) {
+void checkExperts(const GgufFile& file, const MetadataReader& read, std::int64_t layers) {
   const std::int64_t experts = read.integerOr("expert_count", 0, kMostExperts, 0);
   const auto used = read.ofLayers("expert_used_count", layers, kMostExperts, {0});
   const std::int64_t most = *std::max_element(used.begin(), used.end());
@@ -134,7 +54,7 @@ void checkExperts(const GgufFile& file, const DecoderReader& read, std::int64_t 
               " groups, of which each token uses " + std::to_string(usedGroups));
 }
 
-void checkRotation(const GgufFile& file, const DecoderReader& read) {
+void checkRotation(const GgufFile& file, const MetadataReader& read) {
   read.integerOr("rope.dimension_count", 0, kMostWidth, 0);
   read.integerOr("rope.dimension_count_swa", 0, kMostWidth, 0);
   read.integerOr("rope.scaling.original_context_length", 0, kMostContext, 0);
@@ -146,7 +66,7 @@ void checkRotation(const GgufFile& file, const DecoderReader& read) {
 }
 
 // Layers that keep a state of the text, by what the files of hybrid architectures say.
-std::int64_t stateLayers(const DecoderReader& read, std::int64_t layers,
+std::int64_t stateLayers(const MetadataReader& read, std::int64_t layers,
                          const std::vector<std::int64_t>& keyHeads) {
   const std::int64_t interval = read.integerOr("full_attention_interval", 1, kMostLayers, 0);
   if (interval > 0) return layers - layers / interval;
@@ -156,7 +76,7 @@ std::int64_t stateLayers(const DecoderReader& read, std::int64_t layers,
 
 // Bytes that one layer keeps of a sequence, whatever its length (llama_hparams::n_embd_r and
 // n_embd_s).
-std::int64_t layerStateBytes(const DecoderReader& read, std::int64_t width, std::int64_t heads) {
+std::int64_t layerStateBytes(const MetadataReader& read, std::int64_t width, std::int64_t heads) {
   const std::int64_t kernel = read.integerOr("ssm.conv_kernel", 0, kMostWidth, 0);
   const std::int64_t inner = read.integerOr("ssm.inner_size", 0, kMostWidth, 0);
   const std::int64_t state = read.integerOr("ssm.state_size", 0, kMostWidth, 0);
@@ -174,7 +94,7 @@ std::int64_t layerStateBytes(const DecoderReader& read, std::int64_t width, std:
 
 // What the cache takes; where a file's layers differ in ways that only its architecture knows, the
 // most that they can take.
-CacheShape readCache(const GgufFile& file, const DecoderReader& read, SequenceMemory memory,
+CacheShape readCache(const GgufFile& file, const MetadataReader& read, SequenceMemory memory,
                      std::int64_t layers, std::int64_t width) {
   const auto count = static_cast<std::size_t>(layers);
   const auto heads = read.ofLayers("attention.head_count", layers, kMostHeads,
@@ -213,7 +133,7 @@ CacheShape readCache(const GgufFile& file, const DecoderReader& read, SequenceMe
 }
 
 // ggml's kernels for RWKV take the values of a head four vectors at a time, whatever the width.
-void checkHeadOfState(const GgufFile& file, const DecoderReader& read, std::int64_t width) {
+void checkHeadOfState(const GgufFile& file, const MetadataReader& read, std::int64_t width) {
   const std::int64_t head = read.integerOr("wkv.head_size", 1, kMostHeadWidth, 0);
   if (head % kStateHeadValues != 0 || (head > 0 && width % head != 0))
     file.fail(ErrorCode::modelUnsupported, "heads of " + std::to_string(head) +
@@ -252,7 +172,7 @@ bool isOtherDecoder(const GgufFile& file) {
 
 ModelInventory validateDecoder(const GgufFile& file) {
   const std::string architecture(architectureOf(file));
-  const DecoderReader read(file, architecture);
+  const MetadataReader read(file, architecture);
   refuseOtherKinds(file, read);
   checkNumbers(file, read.key(""));
   const std::int64_t layers = read.integer("block_count", 1, kMostLayers);
@@ -270,11 +190,11 @@ ModelInventory validateDecoder(const GgufFile& file) {
   inventory.memory = findTextDecoder(architecture)->memory;
   inventory.cache = readCache(file, read, inventory.memory, layers, width);
   if (std::max(inventory.cache.stateBytes, 2 * kTriedCells * inventory.cache.valuesPerToken) >
-      kMostTriedBytes)
+      kTrialBytes)
     file.fail(ErrorCode::modelUnsupported,
-              "one sequence takes more than 2 GB of memory: a state of " +
-                  std::to_string(inventory.cache.stateBytes) + " bytes, and " +
-                  std::to_string(inventory.cache.valuesPerToken) +
+              "one sequence takes more than " + std::to_string(kTrialBytes / 1'000'000'000) +
+                  " GB of memory: a state of " + std::to_string(inventory.cache.stateBytes) +
+                  " bytes, and " + std::to_string(inventory.cache.valuesPerToken) +
                   " keys and values for each token");
   checkTensors(file, static_cast<std::int64_t>(validateVocabulary(file, Tokenizers::kAll)));
   for (const GgufTensor& tensor : file.tensors()) {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <sstream>
 
+#include "model/metadata_reader.h"
 #include "model/text_decoders.h"
 
 namespace isopro {
@@ -30,87 +30,14 @@ constexpr std::array<Architecture, 12> kArchitectures = {{
      true},
 }};
 
-// Sizes beyond these belong to no model; they keep every product that llama.cpp forms in 32 bits
-// from wrapping.
-constexpr std::int64_t mostLayers = 512;  // LLAMA_MAX_LAYERS
-constexpr std::int64_t mostContext = std::int64_t{1} << 27;
-constexpr std::int64_t mostWidth = std::int64_t{1} << 20;
-constexpr std::int64_t mostHeads = std::int64_t{1} << 12;
-constexpr std::int64_t mostHeadDimension = std::int64_t{1} << 12;
-constexpr std::int64_t mostExperts = 1024;  // LLAMA_MAX_EXPERTS
-constexpr std::int64_t mostWindow = std::int64_t{1} << 20;
-
-std::string shown(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
-// Reads `architecture.key` entries.
-class MetadataReader {
- public:
-  MetadataReader(const GgufFile& file, const Architecture& architecture)
-      : file_(file), prefix_(std::string(architecture.name) + ".") {}
-
-  std::string key(const std::string& suffix) const { return prefix_ + suffix; }
-
-  bool has(const std::string& suffix) const { return file_.find(key(suffix)) != nullptr; }
-
-  std::int64_t integer(const std::string& suffix, std::int64_t low, std::int64_t high) const {
-    const auto value = file_.integer(key(suffix));
-    if (!value) file_.fail("metadata \"" + key(suffix) + "\" is missing");
-    return within(suffix, *value, low, high);
-  }
-
-  std::int64_t integerOr(const std::string& suffix, std::int64_t low, std::int64_t high,
-                         std::int64_t absent) const {
-    const auto value = file_.integer(key(suffix));
-    return value ? within(suffix, *value, low, high) : absent;
-  }
-
-  double real(const std::string& suffix, double low, double high) const {
-    const auto value = file_.real(key(suffix));
-    if (!value) file_.fail("metadata \"" + key(suffix) + "\" is missing");
-    return within(suffix, *value, low, high);
-  }
-
-  double realOr(const std::string& suffix, double low, double high, double absent) const {
-    const auto value = file_.real(key(suffix));
-    return value ? within(suffix, *value, low, high) : absent;
-  }
-
- private:
-  std::int64_t within(const std::string& suffix, std::uint64_t value, std::int64_t low,
-                      std::int64_t high) const {
-    if (value < static_cast<std::uint64_t>(low) || value > static_cast<std::uint64_t>(high)) {
-      file_.fail("metadata \"" + key(suffix) + "\" is " + std::to_string(value) + ", outside " +
-                 std::to_string(low) + " to " + std::to_string(high));
-    }
-    return static_cast<std::int64_t>(value);
-  }
-
-  double within(const std::string& suffix, double value, double low, double high) const {
-    if (!(value >= low && value <= high)) {  // NaN fails too
-      file_.fail("metadata \"" + key(suffix) + "\" is " + shown(value) + ", outside " + shown(low) +
-                 " to " + shown(high));
-    }
-    return value;
-  }
-
-  const GgufFile& file_;
-  std::string prefix_;
-};
+constexpr std::int64_t kMostWindow = std::int64_t{1} << 20;
 
 Architecture readArchitecture(const GgufFile& file) {
-  const auto type = file.text("general.type");
-  if (type && *type == "adapter")
-    file.fail(ErrorCode::modelUnsupported, "this is a LoRA adapter, not a model");
-  const auto architecture = file.text("general.architecture");
-  if (!architecture) file.fail("metadata \"general.architecture\" is missing");
-  if (const Architecture* known = findArchitecture(*architecture)) return *known;
-  const bool generates = findTextDecoder(*architecture) != nullptr;
+  const std::string_view architecture = architectureOf(file);
+  if (const Architecture* known = findArchitecture(architecture)) return *known;
+  const bool generates = findTextDecoder(architecture) != nullptr;
   file.fail(ErrorCode::archUnsupported,
-            "architecture " + inQuotes(*architecture) +
+            "architecture " + inQuotes(architecture) +
                 (generates ? " can be run, but not trained" : " is not supported"));
 }
 
@@ -125,16 +52,9 @@ void refuseVariants(const GgufFile& file, const MetadataReader& read, const Hype
       file.fail(ErrorCode::modelUnsupported, counted ? "mixtures of experts are not supported"
                                                      : "groups of experts are not supported");
   }
-  if (read.integerOr("nextn_predict_layers", 0, mostLayers, 0) != 0)
+  if (read.integerOr("nextn_predict_layers", 0, kMostLayers, 0) != 0)
     file.fail(ErrorCode::modelUnsupported, "layers that predict several tokens are not supported");
-  if (read.integerOr("pooling_type", 0, std::numeric_limits<std::int64_t>::max(), 0) != 0)
-    file.fail(ErrorCode::modelUnsupported, "this is an embedding model");
-  if (!file.boolean(read.key("attention.causal")).value_or(true))
-    file.fail(ErrorCode::modelUnsupported, "attention is not causal");
-  if (read.has("classifier.output_labels"))
-    file.fail(ErrorCode::modelUnsupported, "this is a classifier");
-  if (read.has("embedding_length_out"))
-    file.fail(ErrorCode::modelUnsupported, "this is an embedding model");
+  refuseOtherKinds(file, read);
   if (read.has("deepstack_mapping"))
     file.fail(ErrorCode::modelUnsupported, "vision models are not supported");
   for (const char* suffix :
@@ -144,9 +64,6 @@ void refuseVariants(const GgufFile& file, const MetadataReader& read, const Hype
                 "metadata \"" + read.key(suffix) +
                     "\": sliding-window layers of another shape are not supported");
   }
-  if (file.integer("split.count").value_or(1) > 1)
-    file.fail(ErrorCode::modelUnsupported,
-              "this is one part of a split model: merge the parts with llama-gguf-split --merge");
 }
 
 // llama.cpp v0.5.0 lengthens what yarn rotated by this, with `multiplier` where the file has one;
@@ -189,7 +106,7 @@ void readRope(const GgufFile& file, const MetadataReader& read, Hyperparameters&
   const double fast = read.realOr("rope.scaling.yarn_beta_fast", -1e6, 1e6, 32);
   const double slow = read.realOr("rope.scaling.yarn_beta_slow", -1e6, 1e6, 1);
   rope.originalContext =
-      read.integerOr("rope.scaling.original_context_length", 1, mostContext, h.contextLength);
+      read.integerOr("rope.scaling.original_context_length", 1, kMostContext, h.contextLength);
   const bool finetuned = file.boolean(read.key("rope.scaling.finetuned")).value_or(true);
   // llama.cpp reads these of this architecture alone.
   const bool mistral = h.architecture.family == Family::Mistral3;
@@ -233,11 +150,11 @@ void readWindow(const GgufFile& file, const MetadataReader& read, Hyperparameter
   if (period == 0) return;
   const Family family = h.architecture.family;
   if (family == Family::GptOss)
-    h.window = read.integer("attention.sliding_window", 1, mostWindow);
+    h.window = read.integer("attention.sliding_window", 1, kMostWindow);
   else if (family == Family::Gemma2)
-    h.window = read.integerOr("attention.sliding_window", 1, mostWindow, 4096);
+    h.window = read.integerOr("attention.sliding_window", 1, kMostWindow, 4096);
   else
-    h.window = read.integerOr("attention.sliding_window", 0, mostWindow, 0);
+    h.window = read.integerOr("attention.sliding_window", 0, kMostWindow, 0);
   if (h.window == 0) return;
   const GgufValue* listed = file.find(read.key(pattern));
   bool usual = true;
@@ -246,7 +163,7 @@ void readWindow(const GgufFile& file, const MetadataReader& read, Hyperparameter
     for (std::int64_t layer = 0; usual && layer < h.layers; ++layer)
       usual = (listed->bytes[layer] != 0) == h.hasWindow(layer);
   } else {
-    usual = read.integerOr(pattern, 0, mostLayers, period) == period;
+    usual = read.integerOr(pattern, 0, kMostLayers, period) == period;
   }
   if (!usual) {
     file.fail(ErrorCode::modelUnsupported, "of " + std::to_string(period) +
@@ -256,14 +173,14 @@ void readWindow(const GgufFile& file, const MetadataReader& read, Hyperparameter
 }
 
 void readAttention(const GgufFile& file, const MetadataReader& read, Hyperparameters& h) {
-  h.heads = read.integer("attention.head_count", 1, mostHeads);
-  h.keyHeads = read.integerOr("attention.head_count_kv", 1, mostHeads, h.heads);
+  h.heads = read.integer("attention.head_count", 1, kMostHeads);
+  h.keyHeads = read.integerOr("attention.head_count_kv", 1, kMostHeads, h.heads);
   if (h.heads % h.keyHeads != 0) {
     file.fail(std::to_string(h.heads) + " attention heads cannot share " +
               std::to_string(h.keyHeads) + " key-value heads");
   }
-  h.headWidth = read.integerOr("attention.key_length", 1, mostHeadDimension, h.width / h.heads);
-  if (read.integerOr("attention.value_length", 1, mostHeadDimension, h.width / h.heads) !=
+  h.headWidth = read.integerOr("attention.key_length", 1, kMostHeadWidth, h.width / h.heads);
+  if (read.integerOr("attention.value_length", 1, kMostHeadWidth, h.width / h.heads) !=
       h.headWidth) {
     file.fail(ErrorCode::modelUnsupported, "keys and values of different sizes are not supported");
   }
@@ -275,7 +192,7 @@ void readAttention(const GgufFile& file, const MetadataReader& read, Hyperparame
     file.fail(std::to_string(h.heads) + " heads of " + std::to_string(h.headWidth) +
               " dimensions do not make an embedding of " + std::to_string(h.width));
   }
-  h.rotatedWidth = read.integerOr("rope.dimension_count", 0, mostWidth, h.headWidth);
+  h.rotatedWidth = read.integerOr("rope.dimension_count", 0, kMostWidth, h.headWidth);
   if (h.rotatedWidth != h.headWidth && family != Family::Phi3)
     file.fail(ErrorCode::modelUnsupported, "only a part of each head is rotated");
   if (h.rotatedWidth < 2 || h.rotatedWidth % 2 != 0 || h.rotatedWidth > h.headWidth) {
@@ -288,16 +205,16 @@ void readAttention(const GgufFile& file, const MetadataReader& read, Hyperparame
 
 void readFeedForward(const MetadataReader& read, Hyperparameters& h) {
   if (!h.architecture.experts) {
-    h.feedForward = read.integer("feed_forward_length", 1, mostWidth);
+    h.feedForward = read.integer("feed_forward_length", 1, kMostWidth);
     return;
   }
-  h.experts = read.integer("expert_count", 1, mostExperts);
+  h.experts = read.integer("expert_count", 1, kMostExperts);
   h.expertsUsed = read.integer("expert_used_count", 1, h.experts);
   // llama.cpp divides the width of all that a token uses where a qwen3moe names no other.
   if (h.architecture.family == Family::GptOss || read.has("expert_feed_forward_length")) {
-    h.feedForward = read.integer("expert_feed_forward_length", 1, mostWidth);
+    h.feedForward = read.integer("expert_feed_forward_length", 1, kMostWidth);
   } else {
-    h.feedForward = read.integer("feed_forward_length", h.expertsUsed, mostWidth) / h.expertsUsed;
+    h.feedForward = read.integer("feed_forward_length", h.expertsUsed, kMostWidth) / h.expertsUsed;
   }
 }
 
@@ -359,12 +276,12 @@ const Architecture* findArchitecture(std::string_view name) {
 Hyperparameters readHyperparameters(const GgufFile& file) {
   Hyperparameters h;
   h.architecture = readArchitecture(file);
-  const MetadataReader read(file, h.architecture);
+  const MetadataReader read(file, h.architecture.name);
   refuseVariants(file, read, h);
 
-  h.layers = read.integer("block_count", 1, mostLayers);
-  h.contextLength = read.integer("context_length", 1, mostContext);
-  h.width = read.integer("embedding_length", 1, mostWidth);
+  h.layers = read.integer("block_count", 1, kMostLayers);
+  h.contextLength = read.integer("context_length", 1, kMostContext);
+  h.width = read.integer("embedding_length", 1, kMostWidth);
   readFeedForward(read, h);
   readAttention(file, read, h);
   h.normEpsilon = static_cast<float>(read.real("attention.layer_norm_rms_epsilon", 0, 1));

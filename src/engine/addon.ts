@@ -568,7 +568,9 @@ export interface Addon {
   physicalCores(): number;
   /** Without `byLlama`, llama.cpp does not see the file. */
   inspectModel(path: string, byLlama: boolean): Promise<NativeInspection>;
-  /** True where a file's architecture has no validator; checks such a file. */
+  /** Memory that a trial may take next to the file's own pages. */
+  readonly trialBytes: number;
+  /** Checks a file whose architecture has no validator, and returns true for such a file. */
   wantsTrial(path: string): Promise<boolean>;
   /** Ends this process with one of the exit codes where it is over a limit. */
   tryModel(

@@ -20,8 +20,6 @@ import { homeFolder } from './model-location.js';
 /** What the process may use: not time, since a slow disk is no fault of the file. */
 export const LIMITS = {
   processorSeconds: 60,
-  /** Resident, without the file's own pages. */
-  bytes: 2e9,
   /** Exit codes of a process that ended itself. */
   processorExit: 81,
   memoryExit: 82,
@@ -120,7 +118,8 @@ export async function trial(
     );
   if (code === LIMITS.memoryExit)
     return unsupported(
-      `llama.cpp needs more than ${LIMITS.bytes / 1e9} GB of memory next to the file itself to load it and evaluate a few tokens`,
+      `llama.cpp needs more than ${loadAddon().addon.trialBytes / 1e9} GB of memory next to the file ` +
+        'itself to load it and evaluate a few tokens',
     );
   if (by !== null && SENT.includes(by))
     throw new IsoproError(

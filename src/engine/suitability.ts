@@ -94,8 +94,8 @@ export function suitability(
     if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
     if (inspection.evaluatesAlone)
       cautions.push(
-        'shared prompts: the model keeps a state of the text that cannot be shared, so each sample is evaluated by ' +
-          'itself, and no beginning of a prompt is kept for another request',
+        'share prompts: the model keeps a state of the text that two samples cannot share, so each sample is evaluated ' +
+          'by itself, and no prompt prefix is cached',
       );
     if (chat.template === 'none')
       cautions.push(

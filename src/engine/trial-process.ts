@@ -10,7 +10,8 @@ process.stdin.on('end', () => process.kill(process.pid, 'SIGKILL')).resume();
 
 let report: TrialReport = { ok: true };
 try {
-  await loadAddon().addon.tryModel(process.argv[2]!, LIMITS);
+  const { addon } = loadAddon();
+  await addon.tryModel(process.argv[2]!, { ...LIMITS, bytes: addon.trialBytes });
 } catch (error) {
   const { code, message } = error as { code?: unknown; message?: unknown };
   report = { ok: false, code: String(code), message: String(message) };

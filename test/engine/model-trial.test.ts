@@ -91,8 +91,9 @@ test.each([
   const addon = new URL('../../dist/src/engine/addon.js', import.meta.url).href;
   const text = `
     import { loadAddon } from ${JSON.stringify(addon)};
-    const limits = ${JSON.stringify({ ...LIMITS, ...change })};
-    for (;;) await loadAddon().addon.tryModel(process.argv[1], limits);`;
+    const { addon } = loadAddon();
+    const limits = { bytes: addon.trialBytes, ...${JSON.stringify({ ...LIMITS, ...change })} };
+    for (;;) await addon.tryModel(process.argv[1], limits);`;
   const { status, signal } = spawnSync(process.execPath, [
     '--input-type=module',
     '-e',

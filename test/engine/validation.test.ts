@@ -12,24 +12,18 @@ const RUNNER = fileURLToPath(new URL('../../dist/test/models/mutation-runner.js'
 /** A trial may use 60 processor seconds. */
 const PATIENCE_MS = 180_000;
 
+const OF_MODELS = [
+  'MODEL_CORRUPT',
+  'MODEL_UNSUPPORTED',
+  'ARCH_UNSUPPORTED',
+  'NUMERIC_FAILURE',
+  'TEMPLATE_INVALID',
+  'CONTEXT_OVERFLOW',
+];
 /** What a file or a grammar may be refused with; NATIVE_FAILURE is never one of them. */
 const TYPED: Readonly<Record<MutationKind, readonly string[]>> = {
-  model: [
-    'MODEL_CORRUPT',
-    'MODEL_UNSUPPORTED',
-    'ARCH_UNSUPPORTED',
-    'NUMERIC_FAILURE',
-    'TEMPLATE_INVALID',
-    'CONTEXT_OVERFLOW',
-  ],
-  decoder: [
-    'MODEL_CORRUPT',
-    'MODEL_UNSUPPORTED',
-    'ARCH_UNSUPPORTED',
-    'NUMERIC_FAILURE',
-    'TEMPLATE_INVALID',
-    'CONTEXT_OVERFLOW',
-  ],
+  model: OF_MODELS,
+  decoder: OF_MODELS,
   adapter: ['ADAPTER_CORRUPT', 'ADAPTER_MISMATCH', 'NUMERIC_FAILURE'],
   grammar: ['GRAMMAR_INVALID'],
 };

@@ -450,14 +450,14 @@ TEST(trained_weights_and_merged_adapters_come_out_as_models) {
 TEST(models_that_cannot_be_trained_are_refused_by_name) {
   using Change = std::function<void(ModelWeights&)>;
   const auto refused = [](const char* architecture, const Change& spoil, const char* code,
-                          const std::string& reason, const Metadata& metadata = nullptr) {
+                          const std::string& reason) {
     Shape shape;
     shape.biases = true;
     shape.ropeFactors = true;
     const TemporaryFile file("model.gguf");
     auto model = randomModel(architecture, shape, 1);
     spoil(*model);
-    writeModel(*model, file.path(), metadata);
+    writeModel(*model, file.path());
     CHECK_SAYS(loadWeights(file.path()), code, reason);
   };
   struct Vector {

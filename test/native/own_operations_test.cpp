@@ -59,18 +59,7 @@ struct OperationGraph {
   }
 
   std::vector<float> computed(int threads) {
-    ggml_backend_dev_t device = ggml_backend_get_device(backend.get());
-    const auto setThreads =
-        reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(device), "ggml_backend_set_n_threads"));
-    setThreads(backend.get(), threads);
-    ggml_cgraph* graph = ggml_new_graph_custom(context.get(), 8, false);
-    ggml_build_forward_expand(graph, node);
-    std::vector<float> values(static_cast<std::size_t>(ggml_nelements(node)), NAN);
-    std::memcpy(node->data, values.data(), values.size() * sizeof(float));
-    CHECK(ggml_backend_graph_compute(backend.get(), graph) == GGML_STATUS_SUCCESS);
-    std::memcpy(values.data(), node->data, values.size() * sizeof(float));
-    return values;
+    return computedBy(backend.get(), context.get(), node, threads);
   }
 
   std::unique_ptr<ggml_backend, Free> backend;

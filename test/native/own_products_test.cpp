@@ -43,18 +43,7 @@ struct Graph {
   }
 
   std::vector<float> computed(int threads) const {
-    ggml_backend_dev_t device = ggml_backend_get_device(backend.get());
-    const auto setThreads =
-        reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(device), "ggml_backend_set_n_threads"));
-    setThreads(backend.get(), threads);
-    ggml_cgraph* graph = ggml_new_graph_custom(context.get(), 4, false);
-    ggml_build_forward_expand(graph, product);
-    std::vector<float> values(static_cast<std::size_t>(ggml_nelements(product)), NAN);
-    std::memcpy(product->data, values.data(), values.size() * sizeof(float));
-    CHECK(ggml_backend_graph_compute(backend.get(), graph) == GGML_STATUS_SUCCESS);
-    std::memcpy(values.data(), product->data, values.size() * sizeof(float));
-    return values;
+    return computedBy(backend.get(), context.get(), product, threads);
   }
 
   std::vector<double> exact() const {
