@@ -89,7 +89,14 @@ describe('train', () => {
 
   test('refuses every answer of a conversation before the model is loaded, and a plain text by its row', async () => {
     const all = ['--answers', 'all', '--adapter-from', 'reply'];
-    const early = await cli('train', '--model', file('absent.gguf'), '--data', 'rows.jsonl', ...all);
+    const early = await cli(
+      'train',
+      '--model',
+      file('absent.gguf'),
+      '--data',
+      'rows.jsonl',
+      ...all,
+    );
     expect([early.code, early.stderr]).toEqual([
       2,
       expect.stringMatching(/--adapter-from: reply is not supported with answers all/),
@@ -129,7 +136,14 @@ describe('a reply', () => {
     expect([late.stderr, raw.stderr]).toEqual([expect.not.stringContaining('invocation'), note]);
     const streamed = await cli(...asked, '--raw', '--stream');
     expect(streamed).toEqual({ code: 0, stdout: expect.any(String), stderr: note });
-    const base = await cli('generate', ...greedy.filter((_, i) => i !== 2 && i !== 3), '--raw', '--prompt', 'hello', '--stream');
+    const base = await cli(
+      'generate',
+      ...greedy.filter((_, i) => i !== 2 && i !== 3),
+      '--raw',
+      '--prompt',
+      'hello',
+      '--stream',
+    );
     expect(streamed.stdout).toBe(base.stdout);
   });
 
