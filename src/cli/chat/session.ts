@@ -106,7 +106,7 @@ export async function chat(
 /** Why a conversation cannot continue, by code. */
 const ENDED: Partial<Record<ErrorCode, (error: IsoproError) => string>> = {
   CONTEXT_OVERFLOW: () => 'The context is full',
-  INVALID_ARGUMENT: ({ message }) => message,
+  INVALID_ARGUMENT: ({ message }) => message.replace(/^./, (first) => first.toUpperCase()),
 };
 
 async function answer(
