@@ -454,7 +454,7 @@ class ReferenceModel {
   // Softmax over all experts; the best are chosen, and their shares divided by their sum.
   Values mixture(const RefLayer& layer, const Values& x, std::size_t tokens) const {
     const std::size_t d = x.size() / tokens;
-    const Values logits = apply(layer.router, x, tokens);
+    const Values logits = product(layer.router, x, tokens, 0);
     Values y(x.size());
     for (std::size_t t = 0; t < tokens; ++t) {
       const std::size_t count = layer.experts.size();
@@ -469,8 +469,8 @@ class ReferenceModel {
       const Values row = columns(x, 1, t * d, d);
       for (const std::size_t e : order) {
         const RefExpert& expert = layer.experts[e];
-        const Values out =
-            apply(expert.down, joined(apply(expert.gate, row, 1), apply(expert.up, row, 1)), 1);
+        const Values gate = product(expert.gate, row, 1, 0), up = product(expert.up, row, 1, 0);
+        const Values out = product(expert.down, joined(gate, up), 1, 0);
         for (std::size_t i = 0; i < d; ++i) y[t * d + i] += std::exp(own[e]) / sum * out[i];
       }
     }
