@@ -17,6 +17,7 @@ import {
   type TierCalibration,
 } from '../evaluation/calibration.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
+import { forgettingTokens } from '../evaluation/forgetting.js';
 import { longestReference } from '../evaluation/longest-reference.js';
 import { tooLong, Undrawn } from '../evaluation/exclusions.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
@@ -161,7 +162,8 @@ export async function planRun(
     plan.map(async ({ problem }) => model.renderChat(await task.prompt(problem, style)).tokenIds),
   );
   const promptLength = prompts.reduce((sum, { length }) => sum + length, 0) / prompts.length;
-  const promptTokenCost = await promptTokenCostOf(model, prompts, signal);
+  const promptToken = await promptTokenCostOf(model, prompts, signal);
+  const promptTokenCost = promptToken.processorSeconds;
   const milliseconds = calibrates ? CALIBRATING_MS : SAMPLING_MS;
   const sampled = await sampleFor(milliseconds, plan, { task, model, settings }, signal);
   const { judged, lengths, episodes } = sampled;
@@ -195,6 +197,10 @@ export async function planRun(
       settings.iterations * Math.min(rollouts, samples * (task.rows?.counts.train ?? Infinity));
     const evaluated = (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
     const sampledTokens = Math.round((drawn + evaluated) * tokensPerReply);
+    const forgetting =
+      (resolved.evaluation.forgetting ?? 0) > 0
+        ? forgettingTokens(model, resolved.evaluation.forgetting!)
+        : { evaluated: 0, sampled: 0 };
     const { stepsPerIteration, batchSize } = settings.optimiser;
     const trainedTokens = Math.round(
       settings.iterations * stepsPerIteration * batchSize * tokensPerReply,
@@ -210,13 +216,18 @@ export async function planRun(
         ? calibrationOf(task, plan, judged, resolved, { references, mostTokens })
         : null,
       predicted: {
-        minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
+        minutes:
+          ((sampledTokens + forgetting.sampled) / samplingRate +
+            forgetting.evaluated * promptToken.seconds +
+            trainedTokens / trainingRate) /
+          60,
         processorSeconds:
           opening +
           (drawn / samples + evaluated) *
             (promptLength - sharedBeginning(prompts)) *
             promptTokenCost +
-          sampledTokens * tokenCost +
+          forgetting.evaluated * promptTokenCost +
+          (sampledTokens + forgetting.sampled) * tokenCost +
           (trainedTokens * training.cost.processorSeconds) / training.tokens,
         sampledTokens,
         trainedTokens,
@@ -276,12 +287,12 @@ function sharedBeginning([first, ...others]: readonly Int32Array[]): number {
   return shared === -1 ? 0 : shared;
 }
 
-/** Processor seconds for a token of a prompt, measured on some of them. */
+/** What a token of a prompt takes, measured on some of them. */
 async function promptTokenCostOf(
   model: Model,
   prompts: readonly Int32Array[],
   signal: AbortSignal | undefined,
-): Promise<number> {
+): Promise<StageTime> {
   const since = stopwatch();
   let evaluated = 0;
   for (const ids of prompts.slice(0, TRIED_PROMPTS)) {
@@ -289,7 +300,8 @@ async function promptTokenCostOf(
     evaluated += ids.length;
     if (1000 * since().seconds > PROMPTS_MS) break;
   }
-  return since().processorSeconds / evaluated;
+  const { seconds, processorSeconds } = since();
+  return { seconds: seconds / evaluated, processorSeconds: processorSeconds / evaluated };
 }
 
 /** Replies to the plan's problems, as many as come to an end in so much time. */
