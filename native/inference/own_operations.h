@@ -29,9 +29,9 @@ class OwnOperations {
   OwnOperations(const OwnOperations&) = delete;
   OwnOperations& operator=(const OwnOperations&) = delete;
 
-  // Takes the node over where it has a kernel for it. Nodes come in the order of their graph: a norm
-  // and the product with its weights after it become one. The graph may be computed as long as this
-  // lives.
+  // Takes the node over where it has a kernel for it. Nodes come in the order of their graph: a
+  // norm and the product with its weights after it become one. The graph may be computed as long as
+  // this lives.
   void take(ggml_tensor* node);
 
   // The nodes so far are computed before the next one is taken: no two become one across it.

@@ -80,8 +80,8 @@ inline void forVectors(std::int64_t count, F f) {
 
 // exp of each, to 0.6 units in the last place: x = n ln 2 + r, and exp(r) by its series to r^7.
 // Clamped to where 2^n is a normal number. Of NaN it is any number: what it weighs is then NaN
-// itself. Several at a time, step by step: of one chain of dependent steps after another a processor
-// has too few in view.
+// itself. Several at a time, step by step: of one chain of dependent steps after another a
+// processor has too few in view.
 template <int N>
 inline void exponentials(Vector (&x)[N]) {
   Vector p[N], rounded[N];
@@ -161,8 +161,9 @@ void normalise(const float* x, const float* weights, float* y, std::int64_t widt
   const double mean = each[0] / static_cast<double>(width);
   const auto scale = static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(epsilon)));
   if (weights == nullptr) {
-    forVectors(width,
-               [&](std::int64_t at, auto read, auto write) { write(y + at, read(x + at) * scale); });
+    forVectors(width, [&](std::int64_t at, auto read, auto write) {
+      write(y + at, read(x + at) * scale);
+    });
   } else {
     forVectors(width, [&](std::int64_t at, auto read, auto write) {
       write(y + at, read(x + at) * scale * read(weights + at));

@@ -103,6 +103,8 @@ const SAMPLED_PROBLEMS = 2;
 const CALIBRATING_MS = 30_000;
 const CALIBRATED_PROBLEMS = 8;
 const TRAINING_MS = 4_000;
+/** What the trainer packs into a micro-batch, whose size decides its memory and its rate. */
+const MICRO_BATCH_TOKENS = 512;
 /** Time for evaluating prompts, and most prompts that are evaluated. */
 const PROMPTS_MS = 4_000;
 const TRIED_PROMPTS = 16;
@@ -190,7 +192,7 @@ export async function planRun(
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
   const learner = await Learner.create({ model, settings: resolved, layers });
   try {
-    const training = await trainingCostOf(learner, episodes, signal);
+    const training = await trainingCostOf(learner, episodes, settings.optimiser.batchSize, signal);
     const trainingRate = training.tokens / training.cost.seconds;
     const { parameters } = learner.trainer.info;
     const drawn =
@@ -350,20 +352,27 @@ async function sampleFor(
   };
 }
 
-/** Cost of the tokens that the trainer differentiates in some seconds. */
+/**
+ * Cost of the tokens that the trainer differentiates in some seconds, as many at a time as fill a
+ * micro-batch or a step.
+ */
 async function trainingCostOf(
   learner: Learner,
   episodes: readonly Episode[],
+  batchSize: number,
   signal: AbortSignal | undefined,
 ): Promise<{ readonly tokens: number; readonly cost: StageTime }> {
   const since = stopwatch();
+  const all = episodes.reduce((sum, episode) => sum + trainSequence(episode).tokenIds.length, 0);
+  const together = Math.ceil((MICRO_BATCH_TOKENS * episodes.length) / all);
+  const count = Math.min(batchSize, episodes.length, Math.max(2, together));
   let tokens = 0;
   for (let at = 0; tokens === 0 || 1000 * since().seconds < TRAINING_MS; at++) {
-    const pair = [2 * at, 2 * at + 1].map((n) => ({
-      episode: episodes[n % episodes.length]!,
-      key: `${n % episodes.length}`,
-    }));
-    const batch = await learner.boundaries.sequences(pair, signal);
+    const group = Array.from({ length: count }, (_, i) => {
+      const n = (count * at + i) % episodes.length;
+      return { episode: episodes[n]!, key: `${n}` };
+    });
+    const batch = await learner.boundaries.sequences(group, signal);
     // a run has more prompts than are kept
     if (learner.trainer.invocationTokens.length > 0) await learner.trainer.releaseBuffers();
     tokens += (await learner.trainer.differentiate(batch, given({ signal }))).tokens;
