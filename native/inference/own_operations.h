@@ -72,11 +72,11 @@ class OwnOperations {
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<TurnScratch> scratch_;  // a thread each
   // The node taken last, where it is a norm.
-  struct Norm {
+  struct TakenNorm {
     ggml_tensor* node = nullptr;
     Operation* operation = nullptr;
   };
-  Norm before_;
+  TakenNorm before_;
   SharedParts parts_;
 };
 
