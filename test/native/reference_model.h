@@ -451,8 +451,7 @@ class ReferenceModel {
     return hidden;
   }
 
-  // Softmax over all experts; the best are chosen, and their shares divided by their sum. Neither
-  // they nor the router have adapters.
+  // Softmax over all experts; the best are chosen, and their shares divided by their sum.
   Values mixture(const RefLayer& layer, const Values& x, std::size_t tokens) const {
     const std::size_t d = x.size() / tokens;
     const Values logits = product(layer.router, x, tokens, 0);
@@ -470,10 +469,8 @@ class ReferenceModel {
       const Values row = columns(x, 1, t * d, d);
       for (const std::size_t e : order) {
         const RefExpert& expert = layer.experts[e];
-        const auto of = [this](const RefLinear& l, const Values& in) {
-          return product(l, in, 1, 0);
-        };
-        const Values out = of(expert.down, joined(of(expert.gate, row), of(expert.up, row)));
+        const Values gate = product(expert.gate, row, 1, 0), up = product(expert.up, row, 1, 0);
+        const Values out = product(expert.down, joined(gate, up), 1, 0);
         for (std::size_t i = 0; i < d; ++i) y[t * d + i] += std::exp(own[e]) / sum * out[i];
       }
     }
