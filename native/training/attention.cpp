@@ -266,8 +266,7 @@ void attentionForward(Engine& engine, const Hyperparameters& hyper, const Segmen
     const Segment& segment = segments[index];
     Gathered gathered;
     const Head head = headOf(engine, hyper, segment, textOf(segments, pasts, index), which, window,
-                             sinks,
-                             thread, q, k, v, gathered);
+                             sinks, thread, q, k, v, gathered);
     float* o = out + (segment.rows.begin - segment.position) * queryStride + which * width;
     std::vector<float> capped, p;
     head.forBlocks([&](std::int64_t q0, std::int64_t q1, std::int64_t k0) {
