@@ -31,9 +31,9 @@ using isopro::testing::TemporaryFile;
 namespace company {
 namespace {
 
-constexpr ggml_type kTypes[] = {GGML_TYPE_Q4_K,   GGML_TYPE_Q5_K,  GGML_TYPE_Q4_0,
-                                GGML_TYPE_Q8_0,   GGML_TYPE_IQ4_XS, GGML_TYPE_MXFP4,
-                                GGML_TYPE_Q4_1,   GGML_TYPE_Q6_K,  GGML_TYPE_Q5_0};
+constexpr ggml_type kTypes[] = {GGML_TYPE_Q4_K, GGML_TYPE_Q5_K,   GGML_TYPE_Q4_0,
+                                GGML_TYPE_Q8_0, GGML_TYPE_IQ4_XS, GGML_TYPE_MXFP4,
+                                GGML_TYPE_Q4_1, GGML_TYPE_Q6_K,   GGML_TYPE_Q5_0};
 const std::vector<Token> kInvocation = {7, 31, 4};
 constexpr int kContext = 1024;
 
@@ -62,8 +62,8 @@ int putVocabulary(gguf_context* into) {
     return std::unique_ptr<gguf_context, decltype(&gguf_free)>(gguf, gguf_free);
   }();
   if (into != nullptr) gguf_set_kv(into, vocabulary.get());
-  return static_cast<int>(gguf_get_arr_n(
-      vocabulary.get(), gguf_find_key(vocabulary.get(), "tokenizer.ggml.tokens")));
+  return static_cast<int>(
+      gguf_get_arr_n(vocabulary.get(), gguf_find_key(vocabulary.get(), "tokenizer.ggml.tokens")));
 }
 
 Shape drawnShape(Draw& draw, const std::string& architecture, ggml_type type) {
@@ -79,8 +79,8 @@ Shape drawnShape(Draw& draw, const std::string& architecture, ggml_type type) {
   shape.vocabulary = putVocabulary(nullptr);
   shape.context = kContext;
   shape.window = draw.of<std::int64_t>({3, 17, 64});
-  shape.tied = architecture == "gemma2" || (architecture != "olmo2" && architecture != "gpt-oss" &&
-                                            draw.once(2));
+  shape.tied = architecture == "gemma2" ||
+               (architecture != "olmo2" && architecture != "gpt-oss" && draw.once(2));
   shape.biases = architecture == "qwen2" || architecture == "gpt-oss";
   shape.ropeFactors = architecture == "phi3" || (architecture == "llama" && draw.once(2));
   if (architecture == "phi3") shape.rotatedWidth = shape.headWidth / 2;
@@ -164,15 +164,16 @@ struct Company {
         shape(drawnShape(draw, architecture, type)) {
     isopro::testing::loadLlamaBackends();
     const TemporaryFile file("model.gguf");
-    isopro::testing::writeModel(*isopro::testing::randomModel(architecture, shape, draw.random.nextUint64()),
-               file.path(),
-               [](gguf_context* gguf, const std::string&) { putVocabulary(gguf); });
+    isopro::testing::writeModel(
+        *isopro::testing::randomModel(architecture, shape, draw.random.nextUint64()), file.path(),
+        [](gguf_context* gguf, const std::string&) { putVocabulary(gguf); });
     ModelOptions options;
     options.path = file.path();
     options.matmul = Matmul::kAuto;
     options.kvType = draw.of<std::string>({"", "", "f32", "bf16", "q8_0"});
     model = Model::load(options, {});
-    adapters = {{}, {drawnAdapter(draw, model, shape, false), 1.0f},
+    adapters = {{},
+                {drawnAdapter(draw, model, shape, false), 1.0f},
                 {drawnAdapter(draw, model, shape, true), draw.once(2) ? 1.0f : 0.5f}};
     threads = draw.once(6) ? 2 : 1;
     pool = std::make_unique<ThreadPool>(threads);
@@ -317,13 +318,13 @@ void Company::branches() {
   for (int i = draw.from(1, 12); i > 0; --i) {
     Branch branch;
     branch.at = draw.from(1, static_cast<int>(trunk.size()));
-    branch.tokens = draw.once(2) || asked.empty() ? drawnTokens(draw, draw.from(0, 6))
-                                                  : draw.of(asked).tokens;
+    branch.tokens =
+        draw.once(2) || asked.empty() ? drawnTokens(draw, draw.from(0, 6)) : draw.of(asked).tokens;
     branch.from = draw.from(0, static_cast<int>(branch.tokens.size()));
     asked.push_back(std::move(branch));
   }
-  const BranchScores scores = scoreBranches(*context, *pool, trunk, asked,
-                                            draw.of<int>({300, kContext}), kNotStopped);
+  const BranchScores scores =
+      scoreBranches(*context, *pool, trunk, asked, draw.of<int>({300, kContext}), kNotStopped);
   for (size_t i = 0; i < asked.size(); ++i) {
     const auto& [at, tokens, from] = asked[i];
     const int begin = (at - 1) / kRowGroup * kRowGroup;
