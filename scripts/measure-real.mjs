@@ -7,85 +7,19 @@
  * hours; --try makes small steps of no meaning, in a folder of their own. Exit codes: 0, 1 where a
  * step failed (the others are measured all the same), 130 interrupted.
  */
-import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { writeFileAtomically } from '../dist/src/engine/atomic-file.js';
-import { readManifest } from '../dist/src/run-folder/manifest.js';
+import { given } from '../dist/src/given.js';
 import { readResult } from '../dist/src/training/result.js';
 import { resolveSettings } from '../dist/src/training/settings.js';
-import {
-  command,
-  measureSteps,
-  measuringFlags,
-  realModel,
-  resultsOf,
-  wantedOf,
-  writeResult,
-} from './experiment.mjs';
+import { command, measuringFlags, resultsOf, wantedOf, writeResult } from './experiment.mjs';
 import { realSteps, summaryOf } from './real-experiments.mjs';
+import { measureOrList, profiled, train } from './real-runs.mjs';
 
 const measuring = measuringFlags({ runs: 'real-model', results: 'smollm2-135m' });
-const { runs, results, deadline, fileOf } = measuring;
-const threads = measuring.threads === undefined ? {} : { threads: Number(measuring.threads) };
-
 const steps = realSteps({ small: measuring.try });
-const wanted = wantedOf(steps, measuring.only);
-
-async function measure() {
-  mkdirSync(results, { recursive: true });
-  mkdirSync(runs, { recursive: true });
-  const model = measuring.model ?? realModel();
-  return measureSteps(wanted, {
-    fileOf,
-    deadline,
-    measure: async (step) => {
-      const { code, result } = await (step.settings === undefined
-        ? evaluate(step, model)
-        : train(step, model));
-      return { code, result: result === undefined ? undefined : { task: step.task, ...result } };
-    },
-    after: () => writeResult(fileOf('summary'), summaryOf(resultsOf(steps, fileOf))),
-  });
-}
-
-/** The profile is named, so that another model than the small one is measured in the same way. */
-const profiled = (settings) => ({
-  profile: 'small',
-  ...settings,
-  model: { ...settings.model, matmul: 'auto', ...threads },
-});
-
-async function train({ name, settings }, model) {
-  const [folder, config] = [path.join(runs, name), path.join(runs, `${name}.json`)];
-  await writeFileAtomically(config, [Buffer.from(`${JSON.stringify(profiled(settings))}\n`)]);
-  const { code, printed } = await command(
-    ['run', '--config', config, '--model', model, '--out', folder],
-    deadline,
-  );
-  if (printed === undefined) return { code };
-  const { folder: _, trivialPolicies, iterations, ...run } = printed;
-  const { start } = readManifest(folder);
-  return {
-    code,
-    result: {
-      model: start.model,
-      settings: start.settings,
-      run: {
-        ...run,
-        trivialPolicies: Object.fromEntries(
-          Object.entries(trivialPolicies).map(([policy, { mean }]) => [policy, mean]),
-        ),
-        iterations: iterations.map(({ data: __, dev: { byTier: ___, ...dev }, ...iteration }) => ({
-          ...iteration,
-          dev,
-        })),
-      },
-    },
-  };
-}
 
 async function evaluate({ task, evaluate: flags, adapter }, model) {
-  const { model: loaded, sampling } = resolveSettings(profiled({ task }));
+  const { model: loaded, sampling } = resolveSettings(profiled({ task }, measuring));
   const own = {
     model,
     task,
@@ -94,14 +28,14 @@ async function evaluate({ task, evaluate: flags, adapter }, model) {
     batch: loaded.maxSequences,
     context: loaded.contextTokens,
     matmul: loaded.matmul,
-    ...threads,
+    ...given({ threads: measuring.threads }),
     ...(flags.samples === undefined ? {} : { temperature: sampling.temperature }),
     ...flags,
     ...(flags.k === undefined ? {} : { k: flags.k.join() }),
   };
   if (adapter !== undefined) {
     try {
-      own.adapter = readResult(path.join(runs, adapter)).adapter.file;
+      own.adapter = readResult(path.join(measuring.runs, adapter)).adapter.file;
     } catch (error) {
       console.error(`it takes the adapter of ${adapter}: ${error.message}`);
       return { code: 1 };
@@ -114,13 +48,15 @@ async function evaluate({ task, evaluate: flags, adapter }, model) {
   const args = Object.entries(own).flatMap(([name, value]) =>
     value === true ? [dashed(name)] : [dashed(name), String(value)],
   );
-  const { code, printed } = await command(['eval', ...args], deadline);
+  const { code, printed } = await command(['eval', ...args], measuring.deadline);
   if (printed === undefined) return { code };
   const { trivialPolicies: _, policyNotes: __, model: measured, ...evaluation } = printed;
-  return { code, result: { model: measured, evaluation } };
+  return { code, result: { task, model: measured, evaluation } };
 }
 
-if (measuring.list)
-  for (const { name } of wanted)
-    console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
-else process.exitCode = await measure();
+process.exitCode = await measureOrList(wantedOf(steps, measuring.only), measuring, {
+  measure: (step, model) =>
+    step.settings === undefined ? evaluate(step, model) : train(step, model, measuring),
+  after: () =>
+    writeResult(measuring.fileOf('summary'), summaryOf(resultsOf(steps, measuring.fileOf))),
+});

@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "training/buffer.h"
 #include "training/linear.h"
 
 namespace isopro::training {
-
-using Buffer = std::vector<float>;
 
 // d = width, f = the width of an expert.
 struct Experts {

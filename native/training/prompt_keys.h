@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "training/attention.h"
+#include "training/buffer.h"
 #include "training/sequence.h"
 
 namespace isopro::training {
-
-using Buffer = std::vector<float>;
 
 // Of the tokens before a sequence's adapterFrom.
 struct PromptKeys {

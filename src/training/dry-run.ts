@@ -119,7 +119,7 @@ export async function planRun(
   signal?: AbortSignal,
   verifierThreads = 1,
 ): Promise<RunPlan> {
-  requireMachine(resolveSettings(input));
+  requireMachine(isResolved(input) ? input : resolveSettings(input));
   const settings = isResolved(input) ? input : resolveSettings(await withProfile(input, signal));
   const sinceStart = stopwatch();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
