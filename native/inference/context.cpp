@@ -271,7 +271,9 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   if (ask) {
     const bool measured = context.operationTimes_ && OperationTimes::counts(node);
     if (measured) context.operationTimes_->begin(node);
-    return measured || (observer.wants && observer.wants(node));
+    const bool splits = measured || (observer.wants && observer.wants(node));
+    if (splits && context.ownOperations_ != nullptr) context.ownOperations_->onSplit();
+    return splits;
   }
   if (context.operationTimes_) {
     context.operationTimes_->end();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "inference/elementary.h"
 
@@ -36,11 +37,24 @@ float* rowOf(const ggml_tensor* tensor, std::int64_t i1, std::int64_t i2, std::i
   return reinterpret_cast<float*>(static_cast<char*>(tensor->data) + offset);
 }
 float* rowOf(const ggml_tensor* tensor, std::int64_t row) {
+  if (tensor->ne[2] == 1 && tensor->ne[3] == 1) return rowOf(tensor, row, 0, 0);
   const std::int64_t i1 = row % tensor->ne[1], rest = row / tensor->ne[1];
   return rowOf(tensor, i1, rest % tensor->ne[2], rest / tensor->ne[2]);
 }
 
 bool isNorm(const ggml_tensor* node) { return hasRows(node->src[0]) && hasRows(node); }
+
+// The weights of a norm that the node multiplies by them in the norm's own memory, which llama.cpp
+// gives it where nothing else reads the norm; else null.
+ggml_tensor* weightsOf(const ggml_tensor* norm, const ggml_tensor* node) {
+  if (node->op != GGML_OP_MUL || node->data != norm->data || !hasRows(node)) return nullptr;
+  if (!ggml_are_same_shape(node, norm) || !ggml_are_same_stride(node, norm)) return nullptr;
+  const bool first = node->src[0] == norm;
+  ggml_tensor* weights = node->src[first ? 1 : 0];
+  if (node->src[first ? 0 : 1] != norm || !hasRows(weights)) return nullptr;
+  const bool fits = weights->op == GGML_OP_NONE && ggml_nrows(weights) == 1;
+  return fits && weights->ne[0] == norm->ne[0] ? weights : nullptr;
+}
 
 bool isGate(const ggml_tensor* node) {
   const auto gate = static_cast<ggml_glu_op>(integerOf(node, 0));
@@ -126,17 +140,31 @@ const char* OwnOperations::nameOf(const ggml_tensor* node) {
   if (node->op != GGML_OP_CUSTOM || node->src[3] != nullptr || node->src[0]->op == GGML_OP_NONE)
     return nullptr;
   if (node->src[1] == nullptr) return node->ne[0] == node->src[0]->ne[0] ? "rms_norm" : "gate";
+  if (node->src[1]->op == GGML_OP_NONE && node->src[1]->type == GGML_TYPE_F32) return "rms_norm";
   return node->src[1]->type == GGML_TYPE_I32 ? "rope" : "gate";
 }
 
 void OwnOperations::take(ggml_tensor* node) {
-  const Operation* operation = operationOf(node);
+  const auto [norm, ofNorm] = std::exchange(before_, {});
+  if (ggml_tensor* weights = norm == nullptr ? nullptr : weightsOf(norm, node)) {
+    // In one pass: the norm by itself is not computed.
+    node->src[0] = norm->src[0];
+    node->src[1] = weights;
+    computeBy(node, onCompute, ofNorm);
+    norm->op = GGML_OP_NONE;
+    return;
+  }
+  const ggml_op op = node->op;
+  Operation* operation = operationOf(node);
   if (operation == nullptr) return;
-  computeBy(node, onCompute, const_cast<Operation*>(operation));
+  computeBy(node, onCompute, operation);
+  if (op == GGML_OP_RMS_NORM) before_ = {node, operation};
 }
 
+void OwnOperations::onSplit() { before_ = {}; }
+
 // Here, where it may throw: on ggml's threads nothing can.
-const OwnOperations::Operation* OwnOperations::operationOf(const ggml_tensor* node) {
+OwnOperations::Operation* OwnOperations::operationOf(const ggml_tensor* node) {
   const bool isOurs = (node->op == GGML_OP_RMS_NORM && isNorm(node)) ||
                       (node->op == GGML_OP_GLU && isGate(node)) ||
                       (node->op == GGML_OP_ROPE && isRotation(node));
@@ -184,11 +212,14 @@ void OwnOperations::onCompute(ggml_tensor* node, int thread, int threads, void* 
 
 void OwnOperations::normalise(ggml_tensor* node, const Operation& operation, int threads) {
   const std::int64_t width = node->ne[0], rows = ggml_nrows(node);
+  const auto* weights =
+      node->src[1] == nullptr ? nullptr : static_cast<const float*>(node->src[1]->data);
   const std::int64_t some = std::max<std::int64_t>(
       1, std::min(kPartNumbers / std::max<std::int64_t>(1, width), rows / threads));
   parts_.forEach((rows + some - 1) / some, threads, [&](std::int64_t part) {
     for (std::int64_t row = part * some; row < std::min(rows, (part + 1) * some); ++row)
-      kernels_.normalise(rowOf(node->src[0], row), rowOf(node, row), width, operation.epsilon);
+      kernels_.normalise(rowOf(node->src[0], row), weights, rowOf(node, row), width,
+                         operation.epsilon);
   });
 }
 

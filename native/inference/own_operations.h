@@ -29,9 +29,13 @@ class OwnOperations {
   OwnOperations(const OwnOperations&) = delete;
   OwnOperations& operator=(const OwnOperations&) = delete;
 
-  // Takes the node over where it has a kernel for it. The graph may be computed as long as this
-  // lives.
+  // Takes the node over where it has a kernel for it. Nodes come in the order of their graph: a
+  // norm and the product with its weights after it become one. The graph may be computed as long as
+  // this lives.
   void take(ggml_tensor* node);
+
+  // The nodes so far are computed before the next one is taken: no two become one across it.
+  void onSplit();
 
   // Whether a node's values are the same wherever it is computed: taken over, or exact.
   static bool hasOneResult(const ggml_tensor* node);
@@ -59,7 +63,7 @@ class OwnOperations {
   };
 
   static void onCompute(ggml_tensor* node, int thread, int threads, void* operation);
-  const Operation* operationOf(const ggml_tensor* node);
+  Operation* operationOf(const ggml_tensor* node);
   void normalise(ggml_tensor* node, const Operation& operation, int threads);
   void gate(ggml_tensor* node, const Operation& operation, int threads);
   void rotate(ggml_tensor* node, const Operation& operation, int thread, int threads);
@@ -67,6 +71,12 @@ class OwnOperations {
   const kernels::RowOperations& kernels_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<TurnScratch> scratch_;  // a thread each
+  // The node taken last, where it is a norm.
+  struct TakenNorm {
+    ggml_tensor* node = nullptr;
+    Operation* operation = nullptr;
+  };
+  TakenNorm before_;
   SharedParts parts_;
 };
 

@@ -78,27 +78,64 @@ inline void forVectors(std::int64_t count, F f) {
       [rest](float* p, Vector v) { storePart(p, v, rest); });
 }
 
-// exp, to 0.6 units in the last place: x = n ln 2 + r, and exp(r) by its series to r^7. Clamped to
-// where 2^n is a normal number. Of NaN it is any number: what it weighs is then NaN itself.
-inline Vector exponentialOf(Vector x) {
-  x = within(x, -87.0f, 88.0f);
+// exp of each, to 0.6 units in the last place: x = n ln 2 + r, and exp(r) by its series to r^7.
+// Clamped to where 2^n is a normal number. Of NaN it is any number: what it weighs is then NaN
+// itself. Several at a time, step by step: of one chain of dependent steps after another a
+// processor has too few in view.
+template <int N>
+inline void exponentials(Vector (&x)[N]) {
+  Vector p[N], rounded[N];
+  const auto each = [](auto step) {
+    for (int i = 0; i < N; ++i) step(i);
+  };
+  each([&](int i) { x[i] = within(x[i], -87.0f, 88.0f); });
   // Adding 1.5 * 2^23 rounds to integer, which the sum's lowest bits then are.
-  const Vector rounded = fused(x, broadcast(1.44269504088896341f), broadcast(12582912.0f));
-  const Vector n = rounded - 12582912.0f;
+  each([&](int i) {
+    rounded[i] = fused(x[i], broadcast(1.44269504088896341f), broadcast(12582912.0f));
+  });
   // ln 2 in two parts (Cody and Waite 1980).
-  const Vector r = fused(n, broadcast(2.12194440e-4f), fused(n, broadcast(-0.693359375f), x));
-  Vector p = fused(broadcast(1.0f / 5040), r, broadcast(1.0f / 720));
-  p = fused(p, r, broadcast(1.0f / 120));
-  p = fused(p, r, broadcast(1.0f / 24));
-  p = fused(p, r, broadcast(1.0f / 6));
-  p = fused(p, r, broadcast(0.5f));
-  p = fused(p, r * r, r) + 1.0f;
+  each([&](int i) {
+    const Vector n = rounded[i] - 12582912.0f;
+    x[i] = fused(n, broadcast(2.12194440e-4f), fused(n, broadcast(-0.693359375f), x[i]));
+  });
+  each([&](int i) { p[i] = fused(broadcast(1.0f / 5040), x[i], broadcast(1.0f / 720)); });
+  each([&](int i) { p[i] = fused(p[i], x[i], broadcast(1.0f / 120)); });
+  each([&](int i) { p[i] = fused(p[i], x[i], broadcast(1.0f / 24)); });
+  each([&](int i) { p[i] = fused(p[i], x[i], broadcast(1.0f / 6)); });
+  each([&](int i) { p[i] = fused(p[i], x[i], broadcast(0.5f)); });
+  each([&](int i) { p[i] = fused(p[i], x[i] * x[i], x[i]) + 1.0f; });
   // Times 2^n.
-  return reinterpret_cast<Vector>(reinterpret_cast<IntVector>(p) +
-                                  (reinterpret_cast<IntVector>(rounded) << 23));
+  each([&](int i) {
+    x[i] = reinterpret_cast<Vector>(reinterpret_cast<IntVector>(p[i]) +
+                                    (reinterpret_cast<IntVector>(rounded[i]) << 23));
+  });
 }
 
-void normalise(const float* x, float* y, std::int64_t width, float epsilon) {
+// y = x / (1 + exp(argument(x))) up.
+template <typename Argument>
+inline void gated(const float* gate, const float* up, float* y, std::int64_t count,
+                  Argument argument) {
+  // As many as there are registers for.
+  constexpr int kTogether = 4;
+  std::int64_t i = 0;
+  for (; i + kTogether * kWidth <= count; i += kTogether * kWidth) {
+    Vector power[kTogether];
+    for (int j = 0; j < kTogether; ++j) power[j] = argument(load(gate + i + j * kWidth));
+    exponentials(power);
+    for (int j = 0; j < kTogether; ++j) {
+      const std::int64_t at = i + j * kWidth;
+      store(y + at, load(gate + at) / (1.0f + power[j]) * load(up + at));
+    }
+  }
+  forVectors(count - i, [&](std::int64_t at, auto read, auto write) {
+    const Vector x = read(gate + i + at);
+    Vector power[] = {argument(x)};
+    exponentials(power);
+    write(y + i + at, x / (1.0f + power[0]) * read(up + i + at));
+  });
+}
+
+void normalise(const float* x, const float* weights, float* y, std::int64_t width, float epsilon) {
   Wide sums[kWideRegisters]{};
   // A product of two f32 is exact in double.
   const auto addSquares = [&](const float* row) {
@@ -123,24 +160,26 @@ void normalise(const float* x, float* y, std::int64_t width, float epsilon) {
   }
   const double mean = each[0] / static_cast<double>(width);
   const auto scale = static_cast<float>(1.0 / __builtin_sqrt(mean + static_cast<double>(epsilon)));
-  forVectors(width,
-             [&](std::int64_t at, auto read, auto write) { write(y + at, read(x + at) * scale); });
+  if (weights == nullptr) {
+    forVectors(width, [&](std::int64_t at, auto read, auto write) {
+      write(y + at, read(x + at) * scale);
+    });
+  } else {
+    forVectors(width, [&](std::int64_t at, auto read, auto write) {
+      write(y + at, read(x + at) * scale * read(weights + at));
+    });
+  }
 }
 
 void swiglu(const float* gate, const float* up, float* y, std::int64_t count) {
-  forVectors(count, [&](std::int64_t i, auto read, auto write) {
-    const Vector x = read(gate + i);
-    write(y + i, x / (1.0f + exponentialOf(-x)) * read(up + i));
-  });
+  gated(gate, up, y, count, [](Vector x) { return -x; });
 }
 
 // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3).
 void geglu(const float* gate, const float* up, float* y, std::int64_t count) {
   constexpr float kTwice = 1.59576912160573071f;
-  forVectors(count, [&](std::int64_t i, auto read, auto write) {
-    const Vector x = read(gate + i);
-    const Vector u = x * kTwice * fused(x * x, broadcast(0.044715f), broadcast(1.0f));
-    write(y + i, x / (1.0f + exponentialOf(-u)) * read(up + i));
+  gated(gate, up, y, count, [](Vector x) {
+    return -(x * kTwice * fused(x * x, broadcast(0.044715f), broadcast(1.0f)));
   });
 }
 

@@ -16,8 +16,10 @@ constexpr std::int64_t kTurnPart = 16;
 // y may be x. Rows have any width.
 struct RowOperations {
   const char* name;
-  // y = x / sqrt(mean(x^2) + epsilon) [width]. The sum is of doubles.
-  void (*normalise)(const float* x, float* y, std::int64_t width, float epsilon);
+  // y = x / sqrt(mean(x^2) + epsilon) [width], then times the weights where they are not null. The
+  // sum is of doubles.
+  void (*normalise)(const float* x, const float* weights, float* y, std::int64_t width,
+                    float epsilon);
   // y = silu(gate) up, silu(x) = x / (1 + exp(-x)).
   void (*swiglu)(const float* gate, const float* up, float* y, std::int64_t count);
   // y = gelu(gate) up, by the tanh form of gelu (Hendrycks and Gimpel 2016).

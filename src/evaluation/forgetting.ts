@@ -118,6 +118,20 @@ const paragraphsFor = (prompts: number): number =>
 export const forgettingTextCount = (prompts: number): number =>
   2 * (prompts + paragraphsFor(prompts));
 
+/** Tokens of a measurement that are evaluated, and that the base samples. */
+export function forgettingTokens(
+  model: Model,
+  prompts: number,
+): { readonly evaluated: number; readonly sampled: number } {
+  const texts = forgettingTexts(model, prompts);
+  const shared = commonBeginning(texts.prompts).length;
+  const sampled = texts.prompts.length * REPLY_TOKENS;
+  const english = texts.paragraphs.reduce((sum, { length }) => sum + length, 0);
+  const asked = texts.prompts.reduce((sum, { length }) => sum + length - shared, 0);
+  // by the base and with the adapter, which samples none
+  return { evaluated: 2 * (english + asked) + sampled, sampled };
+}
+
 /** What is scored after it: a line feed where the model has no token that begins a text. */
 const beginning = (model: Model): Int32Array => {
   const { addBos, bos } = model.info;

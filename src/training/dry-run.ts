@@ -17,6 +17,7 @@ import {
   type TierCalibration,
 } from '../evaluation/calibration.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
+import { forgettingTokens } from '../evaluation/forgetting.js';
 import { longestReference } from '../evaluation/longest-reference.js';
 import { tooLong, Undrawn } from '../evaluation/exclusions.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
@@ -102,6 +103,8 @@ const SAMPLED_PROBLEMS = 2;
 const CALIBRATING_MS = 30_000;
 const CALIBRATED_PROBLEMS = 8;
 const TRAINING_MS = 4_000;
+/** What the trainer packs into a micro-batch, whose size decides its memory and its rate. */
+const MICRO_BATCH_TOKENS = 512;
 /** Time for evaluating prompts, and most prompts that are evaluated. */
 const PROMPTS_MS = 4_000;
 const TRIED_PROMPTS = 16;
@@ -161,7 +164,8 @@ export async function planRun(
     plan.map(async ({ problem }) => model.renderChat(await task.prompt(problem, style)).tokenIds),
   );
   const promptLength = prompts.reduce((sum, { length }) => sum + length, 0) / prompts.length;
-  const promptTokenCost = await promptTokenCostOf(model, prompts, signal);
+  const promptToken = await promptTokenCostOf(model, prompts, signal);
+  const promptTokenCost = promptToken.processorSeconds;
   const milliseconds = calibrates ? CALIBRATING_MS : SAMPLING_MS;
   const sampled = await sampleFor(milliseconds, plan, { task, model, settings }, signal);
   const { judged, lengths, episodes } = sampled;
@@ -188,13 +192,17 @@ export async function planRun(
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
   const learner = await Learner.create({ model, settings: resolved, layers });
   try {
-    const training = await trainingCostOf(learner, episodes, signal);
+    const training = await trainingCostOf(learner, episodes, settings.optimiser.batchSize, signal);
     const trainingRate = training.tokens / training.cost.seconds;
     const { parameters } = learner.trainer.info;
     const drawn =
       settings.iterations * Math.min(rollouts, samples * (task.rows?.counts.train ?? Infinity));
     const evaluated = (settings.iterations + 1) * dev.problems.length + 2 * test.problems.length;
     const sampledTokens = Math.round((drawn + evaluated) * tokensPerReply);
+    const forgetting =
+      (resolved.evaluation.forgetting ?? 0) > 0
+        ? forgettingTokens(model, resolved.evaluation.forgetting!)
+        : { evaluated: 0, sampled: 0 };
     const { stepsPerIteration, batchSize } = settings.optimiser;
     const trainedTokens = Math.round(
       settings.iterations * stepsPerIteration * batchSize * tokensPerReply,
@@ -210,13 +218,18 @@ export async function planRun(
         ? calibrationOf(task, plan, judged, resolved, { references, mostTokens })
         : null,
       predicted: {
-        minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
+        minutes:
+          ((sampledTokens + forgetting.sampled) / samplingRate +
+            forgetting.evaluated * promptToken.seconds +
+            trainedTokens / trainingRate) /
+          60,
         processorSeconds:
           opening +
           (drawn / samples + evaluated) *
             (promptLength - sharedBeginning(prompts)) *
             promptTokenCost +
-          sampledTokens * tokenCost +
+          forgetting.evaluated * promptTokenCost +
+          (sampledTokens + forgetting.sampled) * tokenCost +
           (trainedTokens * training.cost.processorSeconds) / training.tokens,
         sampledTokens,
         trainedTokens,
@@ -276,12 +289,12 @@ function sharedBeginning([first, ...others]: readonly Int32Array[]): number {
   return shared === -1 ? 0 : shared;
 }
 
-/** Processor seconds for a token of a prompt, measured on some of them. */
+/** What a token of a prompt takes, measured on some of them. */
 async function promptTokenCostOf(
   model: Model,
   prompts: readonly Int32Array[],
   signal: AbortSignal | undefined,
-): Promise<number> {
+): Promise<StageTime> {
   const since = stopwatch();
   let evaluated = 0;
   for (const ids of prompts.slice(0, TRIED_PROMPTS)) {
@@ -289,7 +302,8 @@ async function promptTokenCostOf(
     evaluated += ids.length;
     if (1000 * since().seconds > PROMPTS_MS) break;
   }
-  return since().processorSeconds / evaluated;
+  const { seconds, processorSeconds } = since();
+  return { seconds: seconds / evaluated, processorSeconds: processorSeconds / evaluated };
 }
 
 /** Replies to the plan's problems, as many as come to an end in so much time. */
@@ -338,20 +352,27 @@ async function sampleFor(
   };
 }
 
-/** Cost of the tokens that the trainer differentiates in some seconds. */
+/**
+ * Cost of the tokens that the trainer differentiates in some seconds, as many at a time as fill a
+ * micro-batch or a step.
+ */
 async function trainingCostOf(
   learner: Learner,
   episodes: readonly Episode[],
+  batchSize: number,
   signal: AbortSignal | undefined,
 ): Promise<{ readonly tokens: number; readonly cost: StageTime }> {
   const since = stopwatch();
+  const all = episodes.reduce((sum, episode) => sum + trainSequence(episode).tokenIds.length, 0);
+  const together = Math.ceil((MICRO_BATCH_TOKENS * episodes.length) / all);
+  const count = Math.min(batchSize, episodes.length, Math.max(2, together));
   let tokens = 0;
   for (let at = 0; tokens === 0 || 1000 * since().seconds < TRAINING_MS; at++) {
-    const pair = [2 * at, 2 * at + 1].map((n) => ({
-      episode: episodes[n % episodes.length]!,
-      key: `${n % episodes.length}`,
-    }));
-    const batch = await learner.boundaries.sequences(pair, signal);
+    const group = Array.from({ length: count }, (_, i) => {
+      const n = (count * at + i) % episodes.length;
+      return { episode: episodes[n]!, key: `${n}` };
+    });
+    const batch = await learner.boundaries.sequences(group, signal);
     // a run has more prompts than are kept
     if (learner.trainer.invocationTokens.length > 0) await learner.trainer.releaseBuffers();
     tokens += (await learner.trainer.differentiate(batch, given({ signal }))).tokens;

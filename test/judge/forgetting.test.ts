@@ -6,13 +6,14 @@ import { hash } from 'node:crypto';
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { canonicalJson } from '../../src/canonical-json.js';
 import type { Adapter } from '../../src/engine/adapter.js';
 import { inspectAdapter, weakenAdapter } from '../../src/engine/adapter-files.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type Trainer } from '../../src/engine/trainer.js';
 import {
+  forgettingTokens,
   measureForgetting,
   readForgettingText,
   type ForgettingMeasurement,
@@ -105,6 +106,24 @@ describe('the measure', () => {
       expect(after).not.toBe(before);
     }
   }, 120_000);
+
+  test('evaluates and samples the tokens that a dry run counts', async () => {
+    const scored = jest.spyOn(model, 'score');
+    const { english, replies } = await measureForgetting(model, moved, { prompts: PROMPTS });
+    const tokens = scored.mock.calls
+      .flatMap(([, rests]) => [...rests])
+      .reduce((sum, { length }) => sum + length, 0);
+    scored.mockRestore();
+    const sumOf = (texts: readonly { readonly tokens: number }[]): number =>
+      texts.reduce((sum, text) => sum + text.tokens, 0);
+    const { evaluated, sampled } = forgettingTokens(model, PROMPTS);
+    // a reply has 16 tokens at most
+    expect(sampled).toBe(16 * PROMPTS);
+    expect(sumOf(replies.map(texts))).toBeLessThanOrEqual(sampled);
+    // prompts are evaluated twice: once when the base replies, once when replies are scored
+    const prompts = (evaluated - sampled) / 2 - sumOf(english);
+    expect(tokens - sumOf(replies.map(texts))).toBe(2 * sumOf(english) + prompts);
+  }, 60_000);
 
   test('estimates the divergence that the whole vocabulary gives', async () => {
     const { english, replies } = await measureForgetting(model, moved, { paragraphs: 2 });

@@ -201,6 +201,74 @@ TEST(own_norms_are_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_and_pr
   errors.check("norms");
 }
 
+// In the norm's memory, as llama.cpp's allocator lays it where nothing else reads the norm.
+TEST(a_norm_and_the_product_with_its_weights_become_one_node_of_the_same_bits) {
+  for (const std::int64_t width : {576, 64, 15}) {
+    for (const std::int64_t rows : {1, 7, 70}) {
+      const auto values = [&](bool together, int threads, bool isFirst) {
+        OperationGraph graph(
+            [&](OperationGraph& made) {
+              ggml_context* context = made.context.get();
+              ggml_tensor* x = ggml_scale(context, made.input(GGML_TYPE_F32, width, rows), 0.5f);
+              ggml_tensor* norm = ggml_rms_norm(context, x, 1e-5f);
+              ggml_tensor* weights = made.input(GGML_TYPE_F32, width);
+              // What one row is multiplied with may come first.
+              return isFirst ? ggml_mul_inplace(context, norm, weights)
+                             : ggml_mul(context, weights, norm);
+            },
+            9);
+        ggml_tensor* norm = graph.node->src[isFirst ? 0 : 1];
+        if (!isFirst) graph.node->data = norm->data;
+        OwnOperations own(3);
+        own.take(norm);
+        if (!together) own.onSplit();
+        own.take(graph.node);
+        CHECK(norm->op == (together ? GGML_OP_NONE : GGML_OP_CUSTOM));
+        CHECK(graph.node->op == (together ? GGML_OP_CUSTOM : GGML_OP_MUL));
+        if (together) CHECK(std::string(OwnOperations::nameOf(graph.node)) == "rms_norm");
+        own.take(graph.node);  // of a graph that llama.cpp uses again
+        return graph.computed(threads);
+      };
+      for (const bool isFirst : {true, false}) {
+        if (!isFirst && rows > 1) continue;
+        const std::vector<float> apart = values(false, 1, isFirst);
+        for (const int threads : {1, 2, 3}) CHECK(values(true, threads, isFirst) == apart);
+      }
+    }
+  }
+}
+
+TEST(a_norm_that_is_read_elsewhere_stays_a_node_of_its_own) {
+  const auto stays = [](const std::function<ggml_tensor*(OperationGraph&, ggml_tensor*)>& after) {
+    OperationGraph graph(
+        [&](OperationGraph& made) {
+          ggml_tensor* x = made.input(GGML_TYPE_F32, 32, 4);
+          return after(made, ggml_rms_norm(made.context.get(), x, 1e-5f));
+        },
+        9);
+    ggml_tensor* norm = graph.node->src[0];
+    OwnOperations own(1);
+    own.take(norm);
+    own.take(graph.node);
+    return norm->op == GGML_OP_CUSTOM && graph.node->op == GGML_OP_MUL;
+  };
+  // other memory, so that the norm is still there
+  CHECK(stays([](OperationGraph& graph, ggml_tensor* norm) {
+    return ggml_mul(graph.context.get(), norm, graph.input(GGML_TYPE_F32, 32));
+  }));
+  // a factor for each row, or one for all
+  CHECK(stays([](OperationGraph& graph, ggml_tensor* norm) {
+    return ggml_mul_inplace(graph.context.get(), norm, graph.input(GGML_TYPE_F32, 32, 4));
+  }));
+  CHECK(stays([](OperationGraph& graph, ggml_tensor* norm) {
+    return ggml_mul_inplace(graph.context.get(), norm, graph.input(GGML_TYPE_F32, 1));
+  }));
+  // by itself
+  CHECK(stays([](OperationGraph& graph, ggml_tensor* norm) {
+    return ggml_mul_inplace(graph.context.get(), norm, norm);
+  }));
+}
+
 TEST(own_gates_are_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_and_processor) {
   for (const bool isGelu : {false, true}) {
     Errors errors;
@@ -282,7 +350,8 @@ TEST(own_operations_of_random_shapes_write_their_own_rows_alone) {
         values.emplace_back(static_cast<std::size_t>(count + 1), -7.0f);
         return values.back().data();
       };
-      kernels.normalise(x.data(), row(width), width, 1e-6f);
+      kernels.normalise(x.data(), nullptr, row(width), width, 1e-6f);
+      kernels.normalise(x.data(), x.data(), row(width), width, 1e-6f);
       kernels.swiglu(x.data(), x.data(), row(width), width);
       kernels.geglu(x.data(), x.data(), row(width), width);
       const std::int64_t room =
@@ -335,7 +404,7 @@ TEST(norms_and_gates_of_what_is_no_number_are_no_numbers) {
   forOperations([](const RowOperations& kernels) {
     std::vector<float> x(20, 1.0f), y(20);
     x[17] = NAN;
-    kernels.normalise(x.data(), y.data(), 20, 1e-6f);
+    kernels.normalise(x.data(), nullptr, y.data(), 20, 1e-6f);
     CHECK(std::all_of(y.begin(), y.end(), [](float value) { return std::isnan(value); }));
     kernels.swiglu(x.data(), x.data(), y.data(), 20);
     CHECK(std::isnan(y[17]) && !std::isnan(y[16]));

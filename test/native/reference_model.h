@@ -451,11 +451,10 @@ class ReferenceModel {
     return hidden;
   }
 
-  // Softmax over all experts; the best are chosen, and their shares divided by their sum. Neither
-  // they nor the router have adapters.
+  // Softmax over all experts; the best are chosen, and their shares divided by their sum.
   Values mixture(const RefLayer& layer, const Values& x, std::size_t tokens) const {
     const std::size_t d = x.size() / tokens;
-    const Values logits = product(layer.router, x, tokens, 0);
+    const Values logits = product(layer.router, x, tokens);
     Values y(x.size());
     for (std::size_t t = 0; t < tokens; ++t) {
       const std::size_t count = layer.experts.size();
@@ -470,10 +469,8 @@ class ReferenceModel {
       const Values row = columns(x, 1, t * d, d);
       for (const std::size_t e : order) {
         const RefExpert& expert = layer.experts[e];
-        const auto of = [this](const RefLinear& l, const Values& in) {
-          return product(l, in, 1, 0);
-        };
-        const Values out = of(expert.down, joined(of(expert.gate, row), of(expert.up, row)));
+        const Values out = product(
+            expert.down, joined(product(expert.gate, row, 1), product(expert.up, row, 1)), 1);
         for (std::size_t i = 0; i < d; ++i) y[t * d + i] += std::exp(own[e]) / sum * out[i];
       }
     }
@@ -544,7 +541,8 @@ class ReferenceModel {
     return {Values(values, values + norm.weight.size()), norm.trained.get()};
   }
   // y = x WT + b + s x AT B, with A [r, in] and B [r, out]; the last term from a token on.
-  Values product(const RefLinear& l, const Values& x, std::size_t tokens, std::size_t from) const {
+  Values product(const RefLinear& l, const Values& x, std::size_t tokens,
+                 std::size_t from = 0) const {
     const std::size_t in = x.size() / tokens, out = l.weight.size() / in;
     Values y = kernels::reference::product(rounded(x), l.weight, tokens, in, out);
     for (std::size_t t = 0; t < tokens && !l.bias.empty(); ++t) {
