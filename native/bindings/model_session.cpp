@@ -45,7 +45,9 @@ void ModelSession::continueBatch() {
 }
 
 Napi::Function NativeAdapter::define(Napi::Env env) {
-  return DefineClass(env, "NativeAdapter", {InstanceMethod<&NativeAdapter::dispose>("dispose")});
+  return DefineClass(env, "NativeAdapter",
+                     {InstanceMethod<&NativeAdapter::dispose>("dispose"),
+                      InstanceAccessor<&NativeAdapter::activated>("activated")});
 }
 
 void NativeAdapter::fill(std::shared_ptr<ModelSession> session, std::shared_ptr<Adapter> adapter) {
@@ -59,6 +61,10 @@ const std::shared_ptr<Adapter>& NativeAdapter::adapter() const {
 }
 
 void NativeAdapter::dispose(const Napi::CallbackInfo&) { release(); }
+
+Napi::Value NativeAdapter::activated(const Napi::CallbackInfo& info) {
+  return Napi::Boolean::New(info.Env(), !adapter_.empty() && adapter_.front()->activated());
+}
 
 void NativeAdapter::release() {
   if (!adapter_.empty()) std::exchange(session_, nullptr)->retire(std::move(adapter_));

@@ -61,6 +61,7 @@ class NativeAdapter : public Napi::ObjectWrap<NativeAdapter> {
 
  private:
   void dispose(const Napi::CallbackInfo& info);
+  Napi::Value activated(const Napi::CallbackInfo& info);
   void release();
 
   std::shared_ptr<ModelSession> session_;

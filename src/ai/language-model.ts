@@ -8,6 +8,7 @@ import type {
   LanguageModelV3Usage,
 } from '@ai-sdk/provider';
 import type { HostReply } from '../host/host-request.js';
+import { requireFirstTurn } from '../host/hosted-adapter.js';
 import { callOf, type Call } from './call.js';
 import type { UseModel } from './models.js';
 
@@ -44,6 +45,7 @@ export function languageModel(
     async doGenerate(options): Promise<LanguageModelV3GenerateResult> {
       const { request, warnings } = call(options);
       return use(options.abortSignal, async ({ model, adapter }) => {
+        requireFirstTurn(adapter, options.prompt);
         const reply = await model.generate({ ...request, adapter });
         return {
           content: [{ type: 'text', text: reply.text }],
@@ -65,6 +67,7 @@ export function languageModel(
         controller: ReadableStreamDefaultController<LanguageModelV3StreamPart>,
       ): Promise<HostReply> =>
         use(signal, async ({ model, adapter }) => {
+          requireFirstTurn(adapter, options.prompt);
           const tokens = model.stream({ ...request, adapter });
           controller.enqueue({ type: 'text-start', id: '0' });
           for (;;) {

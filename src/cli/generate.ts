@@ -193,7 +193,10 @@ async function streamAnswer(
 ): Promise<void> {
   for (;;) {
     const next = await stream.next();
-    if (next.done === true) return await write(json ? `${jsonText(next.value)}\n` : '\n');
+    if (next.done === true) {
+      if (next.value.notActivated === true) note(NOT_ACTIVATED);
+      return await write(json ? `${jsonText(next.value)}\n` : '\n');
+    }
     if (json) printJsonLine(next.value);
     else await write(process.stdout.isTTY ? visible(next.value.text) : next.value.text);
   }

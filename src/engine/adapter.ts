@@ -31,6 +31,8 @@ export class Adapter {
   /** SHA-256 of the file, in hexadecimal. */
   readonly id: string;
   readonly path: string;
+  /** True if it acts from the reply on, and not on the prompt before it. */
+  readonly actsFromReply: boolean;
   readonly #loaded: Loaded;
   #disposed = false;
 
@@ -40,6 +42,7 @@ export class Adapter {
     loaded.handles++;
     this.path = path;
     this.id = id;
+    this.actsFromReply = loaded.native.activated;
   }
 
   /** @internal @throws IsoproError OBJECT_DISPOSED */

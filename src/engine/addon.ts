@@ -20,6 +20,8 @@ export interface NativeCancellation {
 }
 
 export interface NativeAdapter {
+  /** Whether it acts from its invocation tokens on; false once it is disposed. */
+  readonly activated: boolean;
   dispose(): void;
 }
 

@@ -28,6 +28,17 @@ export const precision = z
   )
   .meta({ defaultText: 'f32' });
 
+/** The setting wherever an adapter is trained. */
+export const adapterFrom = z
+  .enum(['reply'])
+  .optional()
+  .describe(
+    'reply: the adapter acts from the generation prompt on and the prompt is evaluated once, without it; it cannot be merged, and few ' +
+      'programs can use it',
+  )
+  .meta({ defaultText: 'on every token' });
+export type AdapterFrom = z.output<typeof adapterFrom>;
+
 const positive = single.positive();
 const fraction = single.min(0).lt(1);
 const rank = z.int().min(1).max(4096);

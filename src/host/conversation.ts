@@ -7,6 +7,7 @@ import { checked } from '../engine/argument-check.js';
 import { asTemplatesKnow, message, type MessageInput } from '../engine/messages.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
+import { requireFirstTurn } from './hosted-adapter.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import type { HostedModel } from './hosted-model.js';
 
@@ -75,7 +76,7 @@ export class Conversation {
    * dispose ended, what was said stays; where nothing was, and after any other error, the
    * conversation is as it was before.
    * @throws IsoproError INVALID_ARGUMENT while another reply is under way, which this one would not
-   *   know of; as HostedModel.stream
+   *   know of, and after a reply if the adapter acts from the reply on; as HostedModel.stream
    */
   async *reply(
     prompt: string,
@@ -91,6 +92,7 @@ export class Conversation {
     let text = '';
     let kept = true;
     try {
+      requireFirstTurn(this.#settings.adapter, this.#said);
       const stream = this.#model.stream({
         ...this.#settings,
         ...options,

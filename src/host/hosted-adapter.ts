@@ -1,5 +1,6 @@
 /** A handle on an adapter that a host has loaded. */
 import type { Adapter } from '../engine/adapter.js';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import type { Held } from './shared-values.js';
 
@@ -13,6 +14,8 @@ export class HostedAdapter {
   /** SHA-256 of the file, in hexadecimal. */
   readonly id: string;
   readonly path: string;
+  /** True if it acts from the reply on, and not on the prompt before it. */
+  readonly actsFromReply: boolean;
   readonly #held: Held<LoadedAdapter>;
   readonly #onDispose: (adapter: HostedAdapter) => void;
   #disposed = false;
@@ -23,6 +26,7 @@ export class HostedAdapter {
     this.#onDispose = onDispose;
     this.id = held.value.adapter.id;
     this.path = held.value.adapter.path;
+    this.actsFromReply = held.value.adapter.actsFromReply;
   }
 
   /** @internal @throws IsoproError OBJECT_DISPOSED */
@@ -41,4 +45,24 @@ export class HostedAdapter {
   [Symbol.asyncDispose](): Promise<void> {
     return this.dispose();
   }
+}
+
+/**
+ * Checks that a conversation has no earlier reply, if the adapter acts from the reply on: it acts
+ * from the last one on, so that the earlier ones would be read without it.
+ * @throws IsoproError INVALID_ARGUMENT
+ */
+export function requireFirstTurn(
+  adapter: Pick<HostedAdapter, 'actsFromReply'> | null | undefined,
+  messages: readonly Pick<ChatMessage, 'role'>[],
+): void {
+  if (adapter?.actsFromReply !== true || !messages.some(({ role }) => role === 'assistant')) return;
+  throw new IsoproError(
+    'INVALID_ARGUMENT',
+    'the adapter acts from the reply on, so it answers the first turn of a conversation only',
+    {
+      remedy:
+        'Start a new conversation for each question, or use an adapter that acts on every token.',
+    },
+  );
 }

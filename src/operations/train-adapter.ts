@@ -48,6 +48,11 @@ export interface TrainAdapterOptions {
   readonly rank?: number;
   /** LoRA alpha; the adapter is scaled by alpha / rank. Default 16. */
   readonly alpha?: number;
+  /**
+   * `reply`: the adapter acts from the generation prompt on, and the prompt before it is evaluated
+   * without it. Default: on every token.
+   */
+  readonly adapterFrom?: 'reply';
   /** Number of top layers to train. Default: all layers. */
   readonly topLayers?: number;
   /** Learning rate after 3 % warm-up. Default 2e-4, for dpo 2e-5. */

@@ -5,9 +5,9 @@
 import { algorithmOf } from '../algorithms/index.js';
 import { BoundaryCache } from '../algorithms/sequences.js';
 import type { Adapter } from '../engine/adapter.js';
+import { invocationTokensFor } from '../engine/invocation-tokens.js';
 import type { Model } from '../engine/model.js';
 import { createTrainer, type Trainer } from '../engine/trainer.js';
-import { IsoproError } from '../errors.js';
 import { given } from '../given.js';
 import { seedOf, type RunSettings } from './settings.js';
 
@@ -24,22 +24,11 @@ export interface SavedState {
   readonly adapterId: string;
 }
 
-/**
- * Tokens from which the adapter of a run acts on; empty: it acts on every token.
- * @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID
- */
-export function invocationTokensOf(
+/** As invocationTokensFor, of a run. @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID */
+export const invocationTokensOf = (
   { layers }: Pick<RunSettings, 'layers'>,
   model: Pick<Model, 'generationPrompt' | 'path'>,
-): Int32Array {
-  if (layers.adapterFrom !== 'reply') return new Int32Array();
-  const tokens = model.generationPrompt();
-  if (tokens.length > 0) return tokens;
-  throw new IsoproError(
-    'INVALID_ARGUMENT',
-    `layers.adapterFrom: the chat template of ${model.path} writes nothing before a reply, so no adapter can act from there on`,
-  );
-}
+): Int32Array => invocationTokensFor(layers.adapterFrom, model, 'layers.adapterFrom');
 
 export class Learner {
   readonly trainer: Trainer;

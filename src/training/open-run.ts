@@ -248,12 +248,14 @@ function refuseWithoutReferences({ buffer }: RunSettings, { id, hasReferences }:
 
 /** The results of a run are those of one thread count. */
 const loadingOf = (
-  { model: { threads, matmul, contextTokens } }: RunSettings,
+  { model: { threads, matmul, contextTokens }, layers }: RunSettings,
   signal: AbortSignal | undefined,
 ): LoadModelOptions => ({
   fixedThreads: true,
   matmul,
   ...(threads === 0 ? {} : { threads }),
+  // where rows can have adapters of their own
+  ...(layers.adapterFrom === 'reply' && { gpuLayers: 0 }),
   ...given({ contextTokens, signal }),
 });
 

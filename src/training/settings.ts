@@ -20,7 +20,7 @@ import { plainWords } from '../wrong-input.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { recorded, requirePrecision } from '../engine/precision.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
-import { LORA_TARGETS, precision } from '../engine/training-request.js';
+import { adapterFrom, LORA_TARGETS, precision } from '../engine/training-request.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
 import { askingOf } from '../tasks/asking-options.js';
 import { dataOptionsOf } from '../tasks/data/options.js';
@@ -190,14 +190,7 @@ const layers = z.strictObject({
   rank: count(1, 1024).default(16).describe('rank of the LoRA factors'),
   scale: z.number().gt(0).max(1000).default(2).describe('scale of the adapter (alpha / rank)'),
   dropout: z.number().min(0).lt(1).default(0).describe("dropout on the adapter's inputs"),
-  adapterFrom: z
-    .enum(['reply'])
-    .optional()
-    .describe(
-      'reply: the adapter acts from the generation prompt on and the prompt is evaluated once, without it; it cannot be merged, and few ' +
-        'programs can use it',
-    )
-    .meta({ defaultText: 'on every token' }),
+  adapterFrom,
   trainerMemory: count(0, 2 ** 40)
     .default(600_000_000)
     .describe('memory for activations, gradients and moments, in bytes'),

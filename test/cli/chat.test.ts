@@ -16,6 +16,8 @@ import {
   Conversation,
   loadModel,
   type ChatMessage,
+  type ConversationSettings,
+  type HostedAdapter,
   type HostReply,
   type HostRequest,
   type TokenEvent,
@@ -54,11 +56,11 @@ class Echo {
 }
 
 /** Types on a terminal that is none, and waits for what it shows. */
-function terminal(echo: Echo) {
+function terminal(echo: Echo, settings: ConversationSettings = {}) {
   const [input, output] = [new PassThrough(), new PassThrough({ encoding: 'utf8' })];
   let shown = '';
   output.on('data', (data: string) => (shown += data));
-  const session = chat(new Conversation(echo, { system: 'be brief' }), {
+  const session = chat(new Conversation(echo, { system: 'be brief', ...settings }), {
     input,
     output,
     terminal: true,
@@ -128,6 +130,19 @@ describe('a dialogue', () => {
       })),
     ];
     expect(echo.asked).toEqual([said('one'), said('one', 'you said one', 'two'), said('three')]);
+  });
+
+  test('with an adapter that acts from the reply on says after the first reply how to continue', async () => {
+    const adapter = { actsFromReply: true } as HostedAdapter;
+    const { session, until, type } = terminal(new Echo(), { adapter });
+    type('one\r');
+    await until('you said one');
+    type('two\r');
+    await until('first turn of a conversation only. /clear starts a new conversation.');
+    type('/clear\rthree\r');
+    await until('you said three');
+    type('/exit\r');
+    expect(await session).toBe(true);
   });
 
   test('Ctrl-C ends a reply, whose beginning stays, and not the session; at the prompt it says how to leave', async () => {

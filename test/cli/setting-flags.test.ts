@@ -46,6 +46,7 @@ test('every setting has one flag, with its own value', () => {
     'stop',
     'judge-truncated',
     'adapter-from',
+    'precision',
     'teacher',
     'teacher-examples',
     'forgetting',

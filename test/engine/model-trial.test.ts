@@ -11,6 +11,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
   writeSync,
@@ -19,14 +20,25 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeEach, expect, test } from '@jest/globals';
+import {
+  alignUp,
+  DEFAULT_ALIGNMENT,
+  encodeHeader,
+  layOut,
+  text,
+  uint32,
+  type MetadataValue,
+} from '../../src/embedded/gguf.js';
 import { inspectModel } from '../../src/engine/inspect.js';
 import { loadModel } from '../../src/engine/model.js';
 import { LIMITS, trial } from '../../src/engine/model-trial.js';
 import { runCli } from '../cli/run-cli.js';
-import { writeDecoder } from '../models/decoders.js';
+import { synthesizeDecoder, writeDecoder } from '../models/decoders.js';
 import { mutateDecoder } from '../models/mutations.js';
+import { tensorBytes } from '../models/quantise.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
+const full = process.env.ISOPRO_FULL === '1';
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-trial-'));
 const before = process.env.ISOPRO_HOME;
 const home = path.join(folder, 'home');
@@ -102,6 +114,97 @@ test.each([
   ]);
   expect([status, signal]).toEqual([exit, null]);
 });
+
+/**
+ * A file of zeros whose keys and values take more memory than a trial may, and its matrices little:
+ * what the validator counts is a quarter of it.
+ */
+function writeHungry(file: string): void {
+  const [heads, headWidth, layers, width] = [68, 1024, 8, 64];
+  const { metadata, tensors } = synthesizeDecoder('gemma', { type: 'Q8_0' });
+  const changed: Record<string, MetadataValue> = {
+    'gemma.attention.head_count': uint32(heads),
+    'gemma.attention.head_count_kv': uint32(heads),
+    'gemma.attention.key_length': uint32(headWidth),
+    'gemma.attention.value_length': uint32(headWidth),
+    'gemma.block_count': uint32(layers),
+    'isopro.kv_cache_type': text('f32'),
+  };
+  const keys = heads * headWidth;
+  const dimensions: Record<string, readonly number[]> = {
+    attn_q: [width, keys],
+    attn_k: [width, keys],
+    attn_v: [width, keys],
+    attn_output: [keys, width],
+  };
+  const rows = tensors.flatMap(({ info }) => {
+    const [, place, name] = /^blk\.(\d+)\.(\w+)\.weight$/.exec(info.name) ?? [];
+    if (place === undefined) return [info];
+    if (place !== '0') return [];
+    return Array.from({ length: layers }, (_, layer) => ({
+      ...info,
+      name: `blk.${layer}.${name}.weight`,
+      dimensions: dimensions[name!] ?? info.dimensions,
+    }));
+  });
+  const infos = layOut(
+    rows.map(({ name, dimensions: of, typeId }) => ({
+      ...{ name, dimensions: of, typeId },
+      bytes: tensorBytes(typeId === 0 ? 'F32' : 'Q8_0', of),
+    })),
+  );
+  const header = encodeHeader(
+    [
+      ...metadata.filter(({ key }) => !Object.hasOwn(changed, key)),
+      ...Object.entries(changed).map(([key, value]) => ({ key, value })),
+    ],
+    infos,
+  );
+  writeFileSync(file, header);
+  const last = infos.at(-1)!;
+  const bytes = tensorBytes(last.typeId === 0 ? 'F32' : 'Q8_0', last.dimensions);
+  truncateSync(file, header.length + alignUp(last.offset + bytes, DEFAULT_ALIGNMENT));
+}
+
+test('a file that takes too much memory is MODEL_UNSUPPORTED, and its verdict is kept', async () => {
+  const file = path.join(folder, 'hungry.gguf');
+  writeHungry(file);
+  const refusal = {
+    code: 'MODEL_UNSUPPORTED',
+    message:
+      `${file}: llama.cpp needs more than 2 GB of memory next to the file itself to load it ` +
+      'and evaluate a few tokens',
+  };
+  await expect(load(file)).rejects.toMatchObject(refusal);
+  expect(kept()).toHaveLength(1);
+  await expect(load(file)).rejects.toMatchObject(refusal);
+  expect((await inspectModel(file)).problem).toEqual(refusal);
+  const { code, stderr } = await runCli(['generate', '--model', file, '--raw', '--prompt', 'a']);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('more than 2 GB of memory')]);
+  rmSync(file);
+}, 120_000);
+
+// The limit itself, by a process that loads the file and then never ends.
+(full ? test : test.skip)(
+  'a process that computes without end is over the limit of processor time, which it has whole',
+  async () => {
+    const addon = new URL('../../dist/src/engine/addon.js', import.meta.url).href;
+    const endless = program(
+      'computing',
+      `import { loadAddon } from ${JSON.stringify(addon)};
+      const { addon } = loadAddon();
+      await addon.tryModel(process.argv[2], { ...${JSON.stringify(LIMITS)}, bytes: addon.trialBytes });
+      for (;;);`,
+    );
+    const begin = process.hrtime.bigint();
+    expect(await trial(model, undefined, endless)).toEqual({
+      code: 'MODEL_UNSUPPORTED',
+      message: expect.stringContaining('more than 60 processor seconds'),
+    });
+    expect(Number(process.hrtime.bigint() - begin) / 1e9).toBeGreaterThan(55);
+  },
+  900_000,
+);
 
 test('the time that a file takes to arrive is not counted', async () => {
   const slow = program('slow', 'setTimeout(() => console.log(\'{"ok":true}\'), 1500);');

@@ -180,6 +180,23 @@ describe('generateText', () => {
     await model.dispose();
   });
 
+  test('refuses a second turn with an adapter that acts from the reply on', async () => {
+    const adapter = adapterFile('ai-late', 3n, { invocationTokens: [5, 6, 7] });
+    const late = { model: isopro(syntheticFile, { adapter }), maxOutputTokens: 4 };
+    const refused = {
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('first turn of a conversation only') as unknown,
+    };
+    const turns = messages.slice(1);
+    await expect(generateText({ ...late, messages: turns })).rejects.toMatchObject(refused);
+    const errors: unknown[] = [];
+    const onError = ({ error }: { error: unknown }): void => void errors.push(error);
+    await streamText({ ...late, messages: turns, onError }).consumeStream();
+    expect(errors).toMatchObject([refused]);
+    const { finishReason } = await generateText({ ...late, messages: turns.slice(0, 1) });
+    expect(finishReason).toBe('length');
+  });
+
   test('throws the errors of the library, and takes no setting that it does not have', async () => {
     await expect(
       generateText({ model: isopro('no-such-model'), prompt: 'x' }),

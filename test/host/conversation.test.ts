@@ -7,6 +7,7 @@ import { abortError, IsoproError } from '../../src/errors.js';
 import {
   Conversation,
   type ChatMessage,
+  type HostedAdapter,
   type HostReply,
   type HostRequest,
   type TokenEvent,
@@ -154,4 +155,25 @@ describe('what stays', () => {
     expect(model.closed).toBe(1);
     expect(conversation.messages).toEqual([told('user', 'x'), told('assistant', 'ab')]);
   });
+});
+
+test('an adapter that acts from the reply on answers the first turn only, after solved examples', async () => {
+  const adapter = { actsFromReply: true } as HostedAdapter;
+  const refused = {
+    code: 'INVALID_ARGUMENT',
+    message: expect.stringContaining('first turn of a conversation') as unknown,
+  };
+  const model = new Model(['yes']);
+  const conversation = new Conversation(model, { before: [example, solved], adapter });
+  await read(conversation.reply('a'));
+  await expect(read(conversation.reply('b'))).rejects.toMatchObject(refused);
+  const said = [told('user', 'a'), told('assistant', 'yes')];
+  expect(conversation.messages).toEqual([example, solved, ...said]);
+  expect(model.asked).toHaveLength(1);
+  await expect(
+    read(new Conversation(model, { messages: said, adapter }).reply('b')),
+  ).rejects.toMatchObject(refused);
+  conversation.clear();
+  await read(conversation.reply('b'));
+  expect(model.asked.map(({ id }) => id)).toEqual(['0', '1']);
 });

@@ -10,6 +10,7 @@ import { inspectAdapter, loadModel, resolveSettings, run } from '../../src/index
 import { judgeRun } from '../../src/judge/judge.js';
 import type { RunResult } from '../../src/training/result.js';
 import type { RunSettingsInput } from '../../src/training/settings.js';
+import { writeReport } from '../../src/report/write-report.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
@@ -72,6 +73,13 @@ describe('a run', () => {
     });
     expect(verdict).toBe('pass');
   }, 300_000);
+
+  test('says in its report from where the adapter acts', async () => {
+    const { file: page } = await writeReport(file('run'));
+    expect(readFileSync(page, 'utf8')).toMatch(
+      /from the reply on; the prompt before it is the base/,
+    );
+  });
 
   test('is not continued with another value', async () => {
     const { adapterFrom: _, ...layers } = settings().layers!;

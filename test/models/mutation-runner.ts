@@ -7,15 +7,18 @@ import { mkdtempSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { IsoproError } from '../../src/errors.js';
-import { loadModel, type Model } from '../../src/engine/model.js';
+import { loadModel, type LoadModelOptions, type Model } from '../../src/engine/model.js';
 import type { Adapter } from '../../src/engine/adapter.js';
 import { mutateGrammar } from './grammar-mutations.js';
 import { ADAPTER_BASE, mutateAdapter, mutateDecoder, mutateModel } from './mutations.js';
-import { writeSyntheticModel } from './synthetic.js';
+import { ARCHITECTURES, writeSyntheticModel } from './synthetic.js';
 
 export type MutationKind = 'model' | 'decoder' | 'adapter' | 'grammar';
 
 const TOKENS = 8;
+const TEXT = 'The judge reads 12 answers: ☃\n';
+/** Architectures take turns; what else takes turns changes after each of theirs. */
+const turnOf = (seed: number): number => Math.floor(seed / ARCHITECTURES.length);
 const say = (line: object): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 
 async function generate(
@@ -23,12 +26,11 @@ async function generate(
   seed: number,
   extra: { grammar?: string; adapter?: Adapter } = {},
 ): Promise<void> {
-  const text = 'The judge reads 12 answers: ☃\n';
   // Messages exercise the file's chat template, plain ids the tokenizer alone.
   const prompt =
-    seed % 2 === 0
-      ? { messages: [{ role: 'user' as const, content: text }] }
-      : { tokenIds: model.tokenize(text) };
+    turnOf(seed) % 2 === 0
+      ? { messages: [{ role: 'user' as const, content: TEXT }] }
+      : { tokenIds: model.tokenize(TEXT) };
   for await (const rollout of model.generate({
     prompts: [prompt],
     maxTokens: TOKENS,
@@ -59,6 +61,11 @@ const folder = mkdtempSync(path.join(tmpdir(), 'isopro-mutants-'));
 const file = path.join(folder, 'mutant.gguf');
 process.env.ISOPRO_HOME = folder; // of the verdicts
 const options = { threads: 1, fixedThreads: true, contextTokens: 256, gpuLayers: 0 } as const;
+/** Kernels of ours where there are some, and ggml's alone. */
+const optionsOf = (seed: number): LoadModelOptions => ({
+  ...options,
+  matmul: turnOf(seed) % 3 === 0 ? 'ggml' : 'auto',
+});
 let base: Model | undefined;
 try {
   if (kind === 'adapter' || kind === 'grammar') {
@@ -72,7 +79,11 @@ try {
       say({ seed, outcome: await outcomeOf(() => generate(base!, seed, { grammar: text })) });
       continue;
     }
-    const mutants = { model: mutateModel, decoder: mutateDecoder, adapter: mutateAdapter };
+    const mutants = {
+      model: mutateModel,
+      decoder: mutateDecoder,
+      adapter: (of: number) => mutateAdapter(of, [base!.tokenize(TEXT)[5]!]),
+    };
     const { label, harmless, bytes } = mutants[kind](seed);
     writeFileSync(file, bytes);
     say({ seed, label, harmless });
@@ -81,7 +92,7 @@ try {
         await generate(base!, seed, { adapter: await base!.loadAdapter(file) });
         return;
       }
-      const model = await loadModel(file, options);
+      const model = await loadModel(file, optionsOf(seed));
       try {
         await generate(model, seed);
       } finally {

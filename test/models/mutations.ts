@@ -685,7 +685,7 @@ function source(options: SyntheticModelOptions): ReturnType<typeof synthesizeMod
 export function mutateModel(seed: number): Mutant {
   const random = new Random(BigInt(seed));
   const architecture = ARCHITECTURES[seed % ARCHITECTURES.length]!;
-  const type = pick<TensorType>(random, ['F32', 'F16', 'Q8_0', 'Q4_0']);
+  const type = pick<TensorType>(random, ['F32', 'F16', 'Q8_0', 'Q4_0', 'Q4_1', 'MXFP4']);
   const vocabulary = pick(random, ['bpe', 'bpe', 'spm'] as const);
   const model = source({
     architecture,
@@ -769,6 +769,8 @@ export function mutateDecoder(seed: number): Mutant {
   return mutate(model, random, HARMLESS, STRUCTURAL_FOR_DECODERS, key);
 }
 
+const INVOCATION = 'adapter.alora.invocation_tokens';
+
 const ADAPTER_KEYS: readonly (readonly [string, MetadataValue])[] = [
   ['general.type', { type: 'uint32', value: 1 }],
   ['general.type', { type: 'string', value: 'model' }],
@@ -781,17 +783,26 @@ const ADAPTER_KEYS: readonly (readonly [string, MetadataValue])[] = [
   ['adapter.lora.alpha', { type: 'float32', value: NaN }],
   ['adapter.lora.alpha', { type: 'float32', value: 0 }],
   ['adapter.lora.alpha', { type: 'float32', value: 1e30 }],
-  ['adapter.alora.invocation_tokens', { type: 'array', of: 'uint32', value: [1, 2] }],
-  ['adapter.alora.invocation_tokens', { type: 'string', value: 'x' }],
+  [INVOCATION, { type: 'array', of: 'uint32', value: [1, 2] }],
+  [INVOCATION, { type: 'array', of: 'uint32', value: [] }],
+  [INVOCATION, { type: 'array', of: 'uint32', value: Array<number>(256).fill(3) }],
+  [INVOCATION, { type: 'array', of: 'uint32', value: Array<number>(257).fill(3) }],
+  [INVOCATION, { type: 'array', of: 'uint32', value: [2 ** 31 - 1] }],
+  [INVOCATION, { type: 'array', of: 'uint32', value: [2 ** 32 - 1, 1] }],
+  [INVOCATION, { type: 'array', of: 'int32', value: [-1] }],
+  [INVOCATION, { type: 'array', of: 'uint64', value: [2n ** 32n + 1n] }],
+  [INVOCATION, { type: 'array', of: 'string', value: ['1', '2'] }],
+  [INVOCATION, { type: 'uint32', value: 1 }],
+  [INVOCATION, { type: 'string', value: 'x' }],
 ];
+
+/** Of an adapter that acts from some tokens on: its only array. */
+const OF_ARRAYS: readonly Mutation[] = [arrayLength, arrayElement];
 
 const STRUCTURAL_FOR_ADAPTERS: readonly Mutation[] = [
   ...STRUCTURAL.filter(
     (mutation) =>
-      mutation !== foreignKey &&
-      mutation !== arrayLength &&
-      mutation !== arrayElement &&
-      mutation !== hyperParameter,
+      mutation !== foreignKey && !OF_ARRAYS.includes(mutation) && mutation !== hyperParameter,
   ),
   (draft, random) => {
     const [key, value] = pick(random, ADAPTER_KEYS);
@@ -815,20 +826,29 @@ const STRUCTURAL_FOR_ADAPTERS: readonly Mutation[] = [
   },
 ];
 
+const STRUCTURAL_FOR_ACTIVATED: readonly Mutation[] = [...STRUCTURAL_FOR_ADAPTERS, ...OF_ARRAYS];
+
 export const ADAPTER_BASE: SyntheticModelOptions = {
   architecture: 'llama',
   type: 'F32',
   layers: 2,
 };
 
-/** Mutant `seed` of an adapter for the model of ADAPTER_BASE. */
-export function mutateAdapter(seed: number): Mutant {
+/**
+ * Mutant `seed` of an adapter for the model of ADAPTER_BASE. Half of them act from a token on that
+ * the prompt of a mutant has.
+ */
+export function mutateAdapter(seed: number, invocationTokens: readonly number[]): Mutant {
   const random = new Random(BigInt(seed));
+  const activated = random.nextInteger(0, 1) === 0;
   const { shape } = source(ADAPTER_BASE);
   const adapter = synthesizeAdapter(shape, {
     type: pick(random, ['F32', 'F16']),
     magnitude: 0.3,
     ...(random.nextInteger(0, 1) === 0 ? { targets: ['attn_q', 'ffn_down'] } : {}),
+    ...(activated ? { invocationTokens } : {}),
   });
-  return mutate(adapter, random, HARMLESS, STRUCTURAL_FOR_ADAPTERS, 'adapter');
+  return activated
+    ? mutate(adapter, random, HARMLESS, STRUCTURAL_FOR_ACTIVATED, 'activated adapter')
+    : mutate(adapter, random, HARMLESS, STRUCTURAL_FOR_ADAPTERS, 'adapter');
 }

@@ -454,7 +454,7 @@ class ReferenceModel {
   // Softmax over all experts; the best are chosen, and their shares divided by their sum.
   Values mixture(const RefLayer& layer, const Values& x, std::size_t tokens) const {
     const std::size_t d = x.size() / tokens;
-    const Values logits = product(layer.router, x, tokens, 0);
+    const Values logits = product(layer.router, x, tokens);
     Values y(x.size());
     for (std::size_t t = 0; t < tokens; ++t) {
       const std::size_t count = layer.experts.size();
@@ -469,8 +469,8 @@ class ReferenceModel {
       const Values row = columns(x, 1, t * d, d);
       for (const std::size_t e : order) {
         const RefExpert& expert = layer.experts[e];
-        const Values gate = product(expert.gate, row, 1, 0), up = product(expert.up, row, 1, 0);
-        const Values out = product(expert.down, joined(gate, up), 1, 0);
+        const Values out = product(
+            expert.down, joined(product(expert.gate, row, 1), product(expert.up, row, 1)), 1);
         for (std::size_t i = 0; i < d; ++i) y[t * d + i] += std::exp(own[e]) / sum * out[i];
       }
     }
@@ -541,7 +541,8 @@ class ReferenceModel {
     return {Values(values, values + norm.weight.size()), norm.trained.get()};
   }
   // y = x WT + b + s x AT B, with A [r, in] and B [r, out]; the last term from a token on.
-  Values product(const RefLinear& l, const Values& x, std::size_t tokens, std::size_t from) const {
+  Values product(const RefLinear& l, const Values& x, std::size_t tokens,
+                 std::size_t from = 0) const {
     const std::size_t in = x.size() / tokens, out = l.weight.size() / in;
     Values y = kernels::reference::product(rounded(x), l.weight, tokens, in, out);
     for (std::size_t t = 0; t < tokens && !l.bias.empty(); ++t) {

@@ -2,6 +2,10 @@
  * An adapter that acts from the reply on in llama.cpp's own server: llama-server of the pinned
  * release, built from the source that node-llama-cpp carries (bench/peer). For `npm run test:full`.
  *
+ * The model is in F32. We add what an adapter adds in another order of sums than llama.cpp's graph,
+ * and of these last bits quantised matrices make tenths of a nat, since activations are rounded to
+ * eight bits before them.
+ *
  * llama-server v0.5.0 applies such an adapter from the token before the first invocation token on.
  * Its file therefore names the invocation tokens without their first: the token before these is the
  * first one, from which ours acts.
@@ -14,7 +18,7 @@ import { afterAll, expect, test } from '@jest/globals';
 import { findLlamaServer, startLlamaServer } from '../../bench/peer/llama-server.js';
 import { loadAddon } from '../../src/engine/addon.js';
 import { readAdapterFile } from '../../src/engine/adapter-files.js';
-import { createTrainer, loadModel, type TrainSequence } from '../../src/index.js';
+import { createTrainer, loadModel, mergeAdapter, type TrainSequence } from '../../src/index.js';
 import { PROMPTS, REAL_MODEL } from './real-model.js';
 
 const runs = (command: string): boolean => spawnSync(command, ['--version']).status === 0;
@@ -30,19 +34,25 @@ const at = (name: string): string => path.join(folder, name);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const TOKENS = 12;
-/**
- * llama-server evaluates the rows of a prompt in other calls than we do, and ggml's kernels round
- * a row by its place in a call. Where its token is not ours, ours is at most this much likelier, in
- * nats.
- */
-const NEAR = 0.05;
+
+/** The model with its weights in F32: an adapter that changes nothing is merged into it. */
+async function unpacked(out: string): Promise<string> {
+  await using trainer = await createTrainer(
+    { path: REAL_MODEL },
+    { lora: { rank: 1, layers: { top: 1 }, targets: ['o'] }, threads: 1 },
+  );
+  await trainer.exportAdapter(at('zero.gguf'));
+  await mergeAdapter({ model: REAL_MODEL, adapter: at('zero.gguf'), out, type: 'f32' });
+  return out;
+}
 
 (missing === null ? test : test.skip)(
-  'greedy tokens of llama-server are ours on fifty prompts, but for ties',
+  'greedy tokens of llama-server are ours on fifty prompts',
   async () => {
     const { program, reason } = findLlamaServer(undefined, () => undefined);
     if (program === null) throw new Error(reason);
-    await using model = await loadModel(REAL_MODEL, { threads: 1, matmul: 'ggml' });
+    const file = await unpacked(at('f32.gguf'));
+    await using model = await loadModel(file, { threads: 1, matmul: 'ggml' });
     const invocationTokens = model.generationPrompt();
     await using trainer = await createTrainer(model, {
       ...{ lora: { rank: 4 }, optimiser: { learningRate: 1e-3 }, threads: 1, seed: 5 },
@@ -62,26 +72,29 @@ const NEAR = 0.05;
     const shorter = invocationTokens.slice(1);
     writeFileSync(
       at('theirs.gguf'),
-      await loadAddon().addon.encodeAdapter(REAL_MODEL, modules, '', shorter),
+      await loadAddon().addon.encodeAdapter(file, modules, '', shorter),
     );
 
     const adapter = await model.loadAdapter(at('ours.gguf'));
     const prompts = PROMPTS.map((content) => ({
       tokenIds: model.renderChat([{ role: 'user', content }]).tokenIds,
     }));
-    const sampling = { temperature: 0 };
+    // a server does not return the token that ends a reply
+    const spoken = (reply: Int32Array): number[] =>
+      [...reply].filter((id) => !model.info.ends.includes(id));
     const [ours, base]: number[][][] = [[], []];
     for (const prompt of prompts) {
-      const request = { prompts: [prompt], sampling, maxTokens: TOKENS };
-      for await (const { tokenIds } of model.generate({ ...request, adapter }))
-        ours!.push([...tokenIds]);
-      for await (const { tokenIds } of model.generate({ ...request, adapter: null }))
-        base!.push([...tokenIds]);
+      const request = { prompts: [prompt], sampling: { temperature: 0 }, maxTokens: TOKENS };
+      for await (const reply of model.generate({ ...request, adapter }))
+        ours!.push(spoken(reply.tokenIds));
+      for await (const reply of model.generate({ ...request, adapter: null }))
+        base!.push(spoken(reply.tokenIds));
     }
-    expect(ours).not.toEqual(base);
+    const changed = ours!.filter((reply, i) => reply.join() !== base![i]!.join());
+    expect(changed.length).toBeGreaterThan(PROMPTS.length / 3);
 
     const server = await startLlamaServer(program, {
-      ...{ model: REAL_MODEL, adapters: [at('theirs.gguf')], slots: 1, slotTokens: 1024 },
+      ...{ model: file, adapters: [at('theirs.gguf')], slots: 1, slotTokens: 1024 },
       threads: 1,
     });
     try {
@@ -94,27 +107,11 @@ const NEAR = 0.05;
             ...{ cache_prompt: false, return_tokens: true, samplers: ['temperature'] },
           }),
         });
-        theirs.push(((await answer.json()) as { tokens: number[] }).tokens);
+        theirs.push(
+          spoken(Int32Array.from(((await answer.json()) as { tokens: number[] }).tokens)),
+        );
       }
-      // a server does not return the token that ends a reply
-      const spoken = (reply: readonly number[]): number[] =>
-        reply.filter((id) => !model.info.ends.includes(id));
-      await model.setAdapter(adapter);
-      const gaps: number[] = [];
-      for (const [i, { tokenIds }] of prompts.entries()) {
-        const [own, other] = [spoken(ours![i]!), spoken(theirs[i]!)];
-        const at = own.findIndex((id, t) => id !== other[t]);
-        if (at < 0 && own.length === other.length) continue;
-        const shared = at < 0 ? own.length : at;
-        const { endOfAnswer: end } = model;
-        const [[chosen], [instead]] = (await model.score(
-          [...tokenIds, ...own.slice(0, shared)],
-          [[own[shared] ?? end], [other[shared] ?? end]],
-        )) as [Float32Array, Float32Array];
-        gaps.push(chosen! - instead!);
-      }
-      expect(gaps.filter((gap) => gap > NEAR)).toEqual([]);
-      expect(gaps.length).toBeLessThan(PROMPTS.length / 2);
+      expect(theirs).toEqual(ours);
     } finally {
       await server.close();
     }

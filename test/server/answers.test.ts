@@ -658,6 +658,46 @@ test('a choice says that the base model answered where the prompt does not activ
     );
   expect(ends(await textOf({ stream: true }))).toEqual([false]);
   expect(ends(await chatOf({ stream: true }))).toEqual([undefined]);
+  const ids = await send(own, '/inference/v1/generate', {
+    body: { model: 'late', token_ids: [5, 6], sampling_params: { max_tokens: 6, seed: 5 } },
+  });
+  expect(ids.body.choices[0].adapter_activated).toBe(false);
+  await own.close();
+});
+
+test('a second turn is refused with an adapter that acts from the reply on', async () => {
+  const { promptIds } = await reply({ messages });
+  const invocationTokens = [...promptIds.slice(-3)];
+  const own = await start({
+    adapters: [{ name: 'late', file: adapterFile('answers-turns', 4n, { invocationTokens }) }],
+    load: { ...UNDISTURBED, contextTokens: 1024, prefixTokens: 0 },
+  });
+  const turns = [
+    { role: 'user', content: 'a' },
+    { role: 'assistant', content: 'b' },
+    { role: 'user', content: 'c' },
+  ];
+  const asked = (target: string, body: object): Promise<Answer> =>
+    send(own, target, { body: { model: 'late', ...body } });
+  for (const [target, param, more] of [
+    ['/v1/chat/completions', 'messages', { max_tokens: 4 }],
+    ['/v1/chat/completions', 'messages', { max_tokens: 4, stream: true }],
+    ['/v1/responses', 'input', { max_output_tokens: 16 }],
+  ] as const) {
+    const { status, body } = await asked(target, { ...more, [param]: turns });
+    expect([target, status, body.error]).toEqual([
+      target,
+      400,
+      {
+        message: expect.stringContaining('first turn of a conversation only') as unknown,
+        type: 'invalid_request_error',
+        param,
+        code: 'invalid_argument',
+      },
+    ]);
+    expect((await asked(target, { ...more, [param]: turns.slice(0, 1) })).status).toBe(200);
+    expect((await asked(target, { ...more, [param]: turns, model: 'base' })).status).toBe(200);
+  }
   await own.close();
 });
 

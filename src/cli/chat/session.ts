@@ -2,7 +2,7 @@
 import { jsonText } from '../output.js';
 import { createInterface } from 'node:readline';
 import { Writable, type Readable } from 'node:stream';
-import { IsoproError } from '../../errors.js';
+import { IsoproError, type ErrorCode } from '../../errors.js';
 import type { Conversation } from '../../host/conversation.js';
 import { visible } from '../../visible-text.js';
 
@@ -103,6 +103,12 @@ export async function chat(
   return ended;
 }
 
+/** Why a conversation cannot continue, by code. */
+const ENDED: Partial<Record<ErrorCode, (error: IsoproError) => string>> = {
+  CONTEXT_OVERFLOW: () => 'The context is full',
+  INVALID_ARGUMENT: ({ message }) => message.replace(/^./, (first) => first.toUpperCase()),
+};
+
 async function answer(
   conversation: Conversation,
   prompt: string,
@@ -130,7 +136,8 @@ async function answer(
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
     if (error.code === 'ABORTED') return end('aborted', 'stopped by Ctrl-C');
-    if (error.code !== 'CONTEXT_OVERFLOW' || !terminal) throw error;
-    output.write('The context is full. /clear starts a new conversation.\n');
+    const why = ENDED[error.code];
+    if (why === undefined || !terminal) throw error;
+    output.write(`${why(error)}. /clear starts a new conversation.\n`);
   }
 }

@@ -5,6 +5,7 @@
 import path from 'node:path';
 import { hashFile } from '../../engine/adapter.js';
 import { optimiserOf, stepsOf, type Figures } from '../../fine-tuning/fine-tuning.js';
+import { invocationTokensFor } from '../../engine/invocation-tokens.js';
 import type { Model } from '../../engine/model.js';
 import { createTrainer, type StepStatistics, type Trainer } from '../../engine/trainer.js';
 import { given } from '../../given.js';
@@ -100,6 +101,7 @@ async function withTrainer<Result>(
   const data = await readTrainData(model, {
     ...{ objective, answers, beta, validation, rows, validationRows, file },
     curation: settings,
+    adapterFrom: settings.adapterFrom,
     maxTokens: Math.min(settings.maxTokens, model.info.trainedContext),
     references: files.areKept ? files.references : undefined,
   });
@@ -108,6 +110,7 @@ async function withTrainer<Result>(
     seed: BigInt(settings.seed),
     threads: settings.threads,
     ...given({ precision: settings.precision }),
+    invocationTokens: invocationTokensFor(settings.adapterFrom, model, 'adapterFrom'),
     lora: {
       rank,
       alpha,

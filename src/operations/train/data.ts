@@ -19,6 +19,7 @@ import {
   type Validation,
 } from '../../fine-tuning/fine-tuning.js';
 import type { Model } from '../../engine/model.js';
+import type { AdapterFrom } from '../../engine/training-request.js';
 import { tokenisedPairs, type PreferencePair } from '../../fine-tuning/preference-pairs.js';
 import { IsoproError } from '../../errors.js';
 import type { Trainer, TrainSequence } from '../../engine/trainer.js';
@@ -26,6 +27,7 @@ import { unreadNote } from '../../fine-tuning/row-members.js';
 import {
   eachAnswer,
   parseExamples,
+  refusedRow,
   tokenisedExamples,
   type NamedExample,
   type Rows,
@@ -56,6 +58,8 @@ export interface TrainDataOptions {
   readonly validationRows?: Rows | undefined;
   readonly maxTokens: number;
   readonly beta: number;
+  /** Part of a text that the adapter acts on; default: all of it. */
+  readonly adapterFrom?: AdapterFrom;
   /** Curation of examples; pairs have none. */
   readonly curation: Curation;
   /** File of the reference's log-probabilities; absent: they are not kept. */
@@ -166,6 +170,7 @@ interface Kind<Example> {
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
+    if (options.adapterFrom === 'reply') requireReplies(examples);
     const { sequences, conversations, ...found } = tokenisedExamples(examples, model, maxTokens);
     const conversationOf = (sequence: TrainSequence): string | undefined =>
       conversations.get(sequence);
@@ -214,6 +219,16 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
     learning: async (trainer, pairs, how) =>
       dpo(trainer, await referencesOf(trainer, pairs, { ...how, file: references }), beta),
   });
+}
+
+/** @throws IsoproError INVALID_ARGUMENT naming the first row that is a plain text */
+function requireReplies(examples: readonly Pick<NamedExample, 'example' | 'name'>[]): void {
+  const plain = examples.find(({ example }) => 'text' in example);
+  if (plain !== undefined)
+    throw refusedRow(
+      plain.name,
+      'a plain text has no reply, but the adapter is to act from the reply on (adapterFrom)',
+    );
 }
 
 interface Parts {

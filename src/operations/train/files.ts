@@ -18,6 +18,8 @@ const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 /** Settings that determine a training, by flag; null for a flag that is not set. */
 export type BegunWith = Readonly<Record<string, z.output<typeof setting>>>;
 export const DATA_HASH = 'data-hash';
+/** Settings that a state names where they are set only, as the states of earlier versions. */
+const NAMED_IF_SET = ['precision', 'adapter-from'];
 /** Names of settings, as the caller of a training knows them. */
 export interface SettingNames {
   readonly out: string;
@@ -198,7 +200,13 @@ export class TrainFiles {
     { rendererId, endOfAnswer }: RowTokens,
   ): Promise<void> {
     if (!this.areKept) return;
-    const settings = { ...course, [RENDERER]: rendererId, [END_OF_ANSWER]: endOfAnswer };
+    const named = Object.entries(course).filter(
+      ([flag, value]) => value !== null || !NAMED_IF_SET.includes(flag),
+    );
+    const settings = {
+      ...Object.fromEntries(named),
+      ...{ [RENDERER]: rendererId, [END_OF_ANSWER]: endOfAnswer },
+    };
     if (steps === 0) rmSync(this.state, { force: true }); // of a training that this one replaces
     await writeFileAtomically(this.settings, [Buffer.from(`${JSON.stringify(settings)}\n`)]);
     this.#lines =

@@ -1,7 +1,7 @@
 /** The settings of a training, and those of them that its state is held to. */
 import { z } from 'zod';
 import { precisionProblems, recorded } from '../../engine/precision.js';
-import { precision } from '../../engine/training-request.js';
+import { adapterFrom, precision } from '../../engine/training-request.js';
 import { LEARNING_RATES } from '../../fine-tuning/fine-tuning.js';
 import { BEST_QUALITY, qualityLine, WEIGHTINGS } from '../../tasks/curation/quality.js';
 import { TRACKER_NAMES } from '../../trackers/trackers.js';
@@ -39,6 +39,7 @@ export const courseMembers = {
     .describe('dpo: strength of the penalty for leaving the base model'),
   rank: count(4096).default(8).describe('rank of the LoRA factors'),
   alpha: z.number().gt(0).max(1e6).default(16).describe('the adapter is scaled by alpha / rank'),
+  adapterFrom,
   topLayers: count(MOST)
     .optional()
     .describe('train only this many top layers; default: all')
@@ -170,6 +171,11 @@ export const contradictionsOf = (
         'objective: dpo learns pairs; dedupe, elite, weightByScore and scoreConditioned apply to examples only',
       ]
     : []),
+  ...(settings.adapterFrom === 'reply' && settings.answers === 'all'
+    ? [
+        'adapterFrom: reply is not supported with answers all, because such an adapter answers the first turn of a conversation only',
+      ]
+    : []),
   ...precisionProblems(settings.precision),
   ...(settings.resume === true && settings.force === true
     ? ['force: it restarts the training and cannot be combined with resume']
@@ -205,6 +211,7 @@ export const HELD = {
   'max-tokens': 'maxTokens',
   seed: 'seed',
   precision: 'precision',
+  'adapter-from': 'adapterFrom',
 } as const satisfies Record<string, keyof CourseSettings>;
 
 /** @param dataHash of the rows; null: they cannot be read a second time */

@@ -5,6 +5,7 @@
 import { asTemplatesKnow, type ReadMessage } from '../../engine/messages.js';
 import type { ChatMessage, TemplateVariables } from '../../engine/prompt-renderer.js';
 import { given } from '../../given.js';
+import { requireFirstTurn } from '../../host/hosted-adapter.js';
 import { ofMember, unsupported } from '../failures.js';
 import { drawIds, promptIdsOf, requireDrawTokens, type ServerContext } from './context.js';
 import type { Served } from './models.js';
@@ -69,6 +70,7 @@ export async function planConversation(
       'response_format: JSON together with tools that may be called is not supported',
     );
   const said = asTemplatesKnow(request.messages);
+  await ofMember('messages', () => requireFirstTurn(served.adapter, said));
   const messages =
     tools === null ? said : withInstructions(said, tools.instructions, served.model.takesSystem);
   const promptIds = await promptIdsOf(

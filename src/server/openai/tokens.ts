@@ -15,7 +15,7 @@ import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
 import { drawSettings } from './sampling.js';
 import { scorePrompt } from './scoring.js';
-import { newId, tokenLogprobs, usageOf } from './shapes.js';
+import { activityOf, newId, tokenLogprobs, usageOf } from './shapes.js';
 import { nameById } from './token-text.js';
 
 export async function generate(
@@ -44,6 +44,7 @@ export async function generate(
     choices.push({
       index,
       finish_reason: reply.finish,
+      ...activityOf(reply),
       token_ids: [...reply.tokenIds],
       logprobs:
         sampling.logprobs === undefined
