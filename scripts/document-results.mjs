@@ -40,6 +40,9 @@ function mainTable({ ablation }, { percent }) {
   ].join('\n\n');
 }
 
+const machineOf = ({ platform, arch, kernels, version }) =>
+  kernels === 'own' ? `own kernels (bits of version ${version}) on ${arch}` : `${platform} ${arch}`;
+
 /**
  * The tables of one folder of results, by the figures' own way of being written
  * (src/text/figures.ts).
@@ -64,8 +67,8 @@ function folderTables(name, { ablation, modes }, figures) {
   const tiers = Object.keys(full.runs[0].paired.byTier);
   const seedHeads = seeds.map((seed) => `seed ${seed}`);
   const parts = [
-    `Model \`${model}\` (SHA-256 ${modelSha256.slice(0, 12)}…) on \`${task}\`, version ${code.version} on ${machine.platform} ` +
-      `${machine.arch} with ${machine.threads} thread${machine.threads === 1 ? '' : 's'}. Per cent of ${full.runs[0].before.n} frozen ` +
+    `Model \`${model}\` (SHA-256 ${modelSha256.slice(0, 12)}…) on \`${task}\`, version ${code.version}, ` +
+      `${machineOf(machine)}, ${machine.threads} thread${machine.threads === 1 ? '' : 's'}. Per cent of ${full.runs[0].before.n} frozen ` +
       `test problems solved` +
       ` greedily, with 95 % intervals; the mean counts each tier once and a group of tiers as one. p is the exact paired test of ` +
       `that mean over the same problems, McNemar’s where all problems weigh alike, each counting once. ` +

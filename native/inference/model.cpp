@@ -75,9 +75,9 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   // What ggml repacks it multiplies itself.
   params.use_extra_bufts = options.repacks && (!hasOwnProducts || repacks);
   // llama.cpp takes the factors of longer texts where a context has room for them, and a context's
-  // room is here that of all its texts. They are never taken: see Hyperparameters::longFactors.
+  // room is here that of all its texts. They are never taken: see Hyperparameters::factorsByLength.
   std::array<llama_model_kv_override, 3> overrides{};
-  if (inventory.hyper.longFactors) {
+  if (inventory.hyper.factorsByLength) {
     const std::string prefix = std::string(inventory.hyper.architecture.name) + ".";
     const auto put = [&](llama_model_kv_override& entry, const char* key, std::int64_t value) {
       entry.tag = LLAMA_KV_OVERRIDE_TYPE_INT;

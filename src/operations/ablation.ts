@@ -81,6 +81,9 @@ export interface Ablation {
   readonly machine: {
     readonly platform?: string;
     readonly arch: string;
+    /** Own kernels with the version of their bits, which are those of every platform. */
+    readonly kernels?: 'own';
+    readonly version?: number;
     readonly threads: number;
   };
   /** SHA-256 of the test problems, which all conditions share. */
@@ -190,9 +193,7 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     modelSha256: start.model.sha256,
     code: start.code,
     machine: {
-      ...('kernels' in start.machine
-        ? given(start.machine, 'arch')
-        : given(start.machine, 'platform', 'arch')),
+      ...('kernels' in start.machine ? start.machine : given(start.machine, 'platform', 'arch')),
       threads: start.evaluation.threads,
     },
     setSha256: start.sets.test.sha256,

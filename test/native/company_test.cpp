@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -402,10 +403,12 @@ void Company::runningBatch() {
   }
 }
 
-// Formats take turns, beginning with another one for each architecture.
-void keepCompany(const std::string& architecture, int first) {
-  const int count = check::full() ? 170 : 1;
-  for (int i = 0; i < count; ++i) {
+// Formats take turns, beginning with another one for each architecture. `brief`: the draws of the
+// short form.
+void keepCompany(const std::string& architecture, int first, std::vector<int> brief = {0}) {
+  std::vector<int> all(170);
+  std::iota(all.begin(), all.end(), 0);
+  for (const int i : check::full() ? all : brief) {
     Company company(architecture, 1000 * first + i,
                     kTypes[static_cast<size_t>(first + i) % std::size(kTypes)]);
     for (const AppliedAdapter& adapter : company.adapters) {
@@ -429,7 +432,8 @@ TEST(company_of_smollm3) { keepCompany("smollm3", 5); }
 TEST(company_of_granite) { keepCompany("granite", 6); }
 TEST(company_of_mistral3) { keepCompany("mistral3", 7); }
 TEST(company_of_olmo2) { keepCompany("olmo2", 8); }
-TEST(company_of_phi3) { keepCompany("phi3", 9); }
+// In 3 the batch has more cells than a text has tokens: the rope factors stay those of short texts.
+TEST(company_of_phi3) { keepCompany("phi3", 9, {0, 3}); }
 TEST(company_of_qwen3moe) { keepCompany("qwen3moe", 10); }
 TEST(company_of_gpt_oss) { keepCompany("gpt-oss", 11); }
 

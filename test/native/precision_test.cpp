@@ -50,7 +50,7 @@ TrainerOptions everyModule(std::int64_t layers, std::int64_t rank, Precision pre
                            int threads = 1) {
   TrainerOptions options;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    for (int m = 0; m < kModules; ++m) options.targets.push_back({layer, m, rank, 2, 0});
+    for (int m = 0; m < kFused; ++m) options.targets.push_back({layer, m, rank, 2, 0});
   }
   options.seed = 5;
   options.threads = threads;
