@@ -295,9 +295,10 @@ void Scheduler::extendLive() {
 }
 
 // After cells were freed: one cache for all gives the next token the first that is free, which may
-// lie before those of the text that it goes on. One sample alone has none before it.
+// lie before those of the text that it goes on. A prompt whose other samples have yet to start is
+// such a text, too, when nothing else is left.
 void Scheduler::closeHoles() {
-  if (apart_ || live_.empty()) return;
+  if (apart_) return;
   for (const LiveSample& sequence : live_) {
     if (!sequence.done) context_.moveDown(sequence.id);
   }
