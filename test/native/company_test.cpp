@@ -405,19 +405,21 @@ void Company::runningBatch() {
 }
 
 // Formats take turns, beginning with another one for each architecture.
+void keepCompany(const std::string& architecture, int first, int number) {
+  Company company(architecture, 1000 * first + number,
+                  kTypes[static_cast<size_t>(first + number) % std::size(kTypes)]);
+  for (const AppliedAdapter& adapter : company.adapters) {
+    company.adapter = adapter;
+    company.context->setAdapter(adapter.adapter, adapter.scale);
+    company.replies();
+    if (!adapter.activated()) company.branches();
+  }
+  company.runningBatch();
+}
+
 void keepCompany(const std::string& architecture, int first) {
   const int count = check::full() ? 170 : 1;
-  for (int i = 0; i < count; ++i) {
-    Company company(architecture, 1000 * first + i,
-                    kTypes[static_cast<size_t>(first + i) % std::size(kTypes)]);
-    for (const AppliedAdapter& adapter : company.adapters) {
-      company.adapter = adapter;
-      company.context->setAdapter(adapter.adapter, adapter.scale);
-      company.replies();
-      if (!adapter.activated()) company.branches();
-    }
-    company.runningBatch();
-  }
+  for (int i = 0; i < count; ++i) keepCompany(architecture, first, i);
 }
 
 }  // namespace
@@ -434,5 +436,9 @@ TEST(company_of_olmo2) { keepCompany("olmo2", 8); }
 TEST(company_of_phi3) { keepCompany("phi3", 9); }
 TEST(company_of_qwen3moe) { keepCompany("qwen3moe", 10); }
 TEST(company_of_gpt_oss) { keepCompany("gpt-oss", 11); }
+
+// All live samples end in one call while their prompt waits for its other samples: the cells before
+// it become free, and its next sample would take them.
+TEST(company_of_a_prompt_whose_other_samples_wait) { keepCompany("smollm3", 5, 12); }
 
 }  // namespace company
