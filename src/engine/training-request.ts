@@ -28,6 +28,9 @@ export const precision = z
   )
   .meta({ defaultText: 'f32' });
 
+/** Tokens that the trainer packs into a micro-batch by default. */
+export const MICRO_BATCH_TOKENS = 512;
+
 /** The setting wherever an adapter is trained. */
 export const adapterFrom = z
   .enum(['reply'])
@@ -138,7 +141,7 @@ export const trainerOptions = z
      * once, and a longer sequence gets its own micro-batch. If sequences share so much that it is
      * cheaper, and `memoryBytes` allows it, the limit doubles once or more. Default 512.
      */
-    microBatchTokens: z.int().min(2).max(1_048_576).default(512),
+    microBatchTokens: z.int().min(2).max(1_048_576).default(MICRO_BATCH_TOKENS),
     /**
      * Evaluate a common prefix of the sequences of a micro-batch only once and sum its gradients,
      * which changes only the order of sums. With dropout, the sequences share its draw. Default

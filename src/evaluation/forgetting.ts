@@ -6,6 +6,7 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Adapter } from '../engine/adapter.js';
+import { commonBeginning } from '../engine/common-beginning.js';
 import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
@@ -124,7 +125,7 @@ export function forgettingTokens(
   prompts: number,
 ): { readonly evaluated: number; readonly sampled: number } {
   const texts = forgettingTexts(model, prompts);
-  const shared = commonBeginning(texts.prompts).length;
+  const shared = sharedTokens(texts.prompts);
   const sampled = texts.prompts.length * REPLY_TOKENS;
   const english = texts.paragraphs.reduce((sum, { length }) => sum + length, 0);
   const asked = texts.prompts.reduce((sum, { length }) => sum + length - shared, 0);
@@ -138,13 +139,9 @@ const beginning = (model: Model): Int32Array => {
   return addBos && bos >= 0 ? Int32Array.of(bos) : model.tokenize('\n');
 };
 
-/** Ids that all begin with, without the last one of any. */
-function commonBeginning(all: readonly Int32Array[]): Int32Array {
-  const [first = new Int32Array()] = all;
-  let length = Math.min(...all.map((ids) => ids.length - 1));
-  for (const ids of all) for (let i = 0; i < length; i++) if (ids[i] !== first[i]) length = i;
-  return first.slice(0, length);
-}
+/** Number of ids that all begin with, without the last one of any. */
+const sharedTokens = (all: readonly Int32Array[]): number =>
+  commonBeginning(all.map((ids) => ids.subarray(0, -1)));
 
 /**
  * Returns the token ids of the texts to score: the first paragraphs, each cut to the context, and
@@ -200,7 +197,7 @@ export async function measureForgetting(
   const begin = beginning(model);
   const { paragraphs, prompts } = forgettingTexts(model, options.prompts, options.paragraphs);
   const rendered = englishOnly ? [] : prompts;
-  const shared = commonBeginning(rendered);
+  const shared = (rendered[0] ?? new Int32Array()).slice(0, sharedTokens(rendered));
   const texts = {
     paragraphs: paragraphs.length,
     prompts: prompts.length,

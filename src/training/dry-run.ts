@@ -3,9 +3,11 @@
  * tried; nothing here enters a run.
  */
 import { localBackend } from '../backends/local.js';
+import { commonBeginning } from '../engine/common-beginning.js';
 import { contextOf, withContextRemedy } from '../engine/context-overflow.js';
 import type { StageTime } from '../engine/addon.js';
 import type { Model } from '../engine/model.js';
+import { MICRO_BATCH_TOKENS } from '../engine/training-request.js';
 import { IsoproError } from '../errors.js';
 import {
   calibrateTier,
@@ -103,8 +105,6 @@ const SAMPLED_PROBLEMS = 2;
 const CALIBRATING_MS = 30_000;
 const CALIBRATED_PROBLEMS = 8;
 const TRAINING_MS = 4_000;
-/** What the trainer packs into a micro-batch, whose size decides its memory and its rate. */
-const MICRO_BATCH_TOKENS = 512;
 /** Time for evaluating prompts, and most prompts that are evaluated. */
 const PROMPTS_MS = 4_000;
 const TRIED_PROMPTS = 16;
@@ -164,6 +164,8 @@ export async function planRun(
     plan.map(async ({ problem }) => model.renderChat(await task.prompt(problem, style)).tokenIds),
   );
   const promptLength = prompts.reduce((sum, { length }) => sum + length, 0) / prompts.length;
+  // a request evaluates it once
+  const shared = prompts.length < 2 ? 0 : commonBeginning(prompts);
   const promptToken = await promptTokenCostOf(model, prompts, signal);
   const promptTokenCost = promptToken.processorSeconds;
   const milliseconds = calibrates ? CALIBRATING_MS : SAMPLING_MS;
@@ -225,9 +227,7 @@ export async function planRun(
           60,
         processorSeconds:
           opening +
-          (drawn / samples + evaluated) *
-            (promptLength - sharedBeginning(prompts)) *
-            promptTokenCost +
+          (drawn / samples + evaluated) * (promptLength - shared) * promptTokenCost +
           forgetting.evaluated * promptTokenCost +
           (sampledTokens + forgetting.sampled) * tokenCost +
           (trainedTokens * training.cost.processorSeconds) / training.tokens,
@@ -280,13 +280,6 @@ function stopwatch(): () => StageTime {
       processorSeconds: (user + system) / 1e6,
     };
   };
-}
-
-/** Tokens with which all prompts begin: a request evaluates them once. */
-function sharedBeginning([first, ...others]: readonly Int32Array[]): number {
-  const differs = (id: number, at: number): boolean => others.some((ids) => ids[at] !== id);
-  const shared = first?.findIndex(differs) ?? 0;
-  return shared === -1 ? 0 : shared;
 }
 
 /** What a token of a prompt takes, measured on some of them. */

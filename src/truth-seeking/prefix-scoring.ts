@@ -1,21 +1,11 @@
 /** Tokens after texts that begin alike, scored in one call. */
+import { commonBeginning } from '../engine/common-beginning.js';
 import type { TokenIds } from '../engine/generate-request.js';
 import type { Reasoner } from './reasoner.js';
 
 export interface PrefixedTarget {
   readonly prefix: TokenIds;
   readonly target: TokenIds;
-}
-
-function commonBeginning(all: readonly TokenIds[]): number {
-  const [first = [], ...others] = all;
-  let length = 0;
-  while (
-    length < first.length &&
-    others.every((each) => length < each.length && each[length] === first[length])
-  )
-    length++;
-  return length;
 }
 
 /**
