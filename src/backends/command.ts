@@ -141,15 +141,12 @@ class Program {
           open++;
           this.#ask(sample, end);
         }
-        while (ready.length > 0) yield ready.shift()!;
-        if (failure !== null) throw failure;
-        if (signal?.aborted === true || open + waiting.length === 0) return;
-        if (ready.length === 0 && (open > 0 || failure !== null) && open + waiting.length > 0)
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-            if (ready.length > 0 || failure !== null || signal?.aborted === true) resolve();
-            if (waiting.length > 0 && open < maxSequences) resolve();
-          });
+        const reply = ready.shift();
+        if (reply !== undefined) yield reply;
+        else if (failure !== null) throw failure;
+        else if (signal?.aborted === true || open === 0) return;
+        // nothing is heard between the tests above and here
+        else await new Promise<void>((heard) => (wake = heard));
       }
     } finally {
       offAbort(signal, hear);
