@@ -14,6 +14,8 @@ export const ERRORS = {
     'Use a text decoder that llama.cpp reads. `docs/own-model.md` lists which of them you can train.',
   BACKEND_INCAPABLE:
     'Use a back end that has the capability named above. A local model has all of them.',
+  BACKEND_PROGRAM_FAILED:
+    'Run the program yourself and give it the example line of `docs/backends.md`. What it writes to stderr may say why it failed.',
   BACKEND_REPLY_INVALID:
     'Correct the back end: it must answer each sample once, as its capabilities promise. See `docs/backends.md`.',
   BACKEND_UNAVAILABLE:
