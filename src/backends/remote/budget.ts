@@ -28,10 +28,13 @@ export interface TokenCounts {
 
 const MILLION = 1e6;
 
+/** As it is added up here. */
+type Counts = { -readonly [name in keyof Omit<Spending, 'cost'>]: number };
+
 export class Budget {
   readonly #limits: BudgetLimits;
   readonly #open = new Set<TokenCounts>();
-  #spent: Omit<Spending, 'cost'> = {
+  #spent: Counts = {
     requests: 0,
     retries: 0,
     recorded: 0,
@@ -86,13 +89,10 @@ export class Budget {
     for (const wake of this.#waiting.splice(0)) wake();
   }
 
-  #add(more: Partial<Omit<Spending, 'cost'>>): void {
-    this.#spent = Object.fromEntries(
-      Object.entries(this.#spent).map(([name, sum]) => [
-        name,
-        sum + (more[name as keyof typeof more] ?? 0),
-      ]),
-    ) as unknown as typeof this.#spent;
+  #add(more: Partial<Counts>): void {
+    const sum = { ...this.#spent };
+    for (const name of Object.keys(more) as (keyof typeof sum)[]) sum[name] += more[name] ?? 0;
+    this.#spent = sum;
   }
 
   #costOf({ prompt, reply }: TokenCounts): number {

@@ -110,6 +110,6 @@ export const fetchFrom =
         throw new TransportError('redirect', `the server redirects with ${response.status}`);
       if (redirects === MOST_REDIRECTS)
         throw new TransportError('redirect', `the server redirects more than ${MOST_REDIRECTS} times`);
-      url = URL.canParse(place, url) ? new URL(place, url) : url;
+      url = URL.canParse(place, url.href) ? new URL(place, url.href) : url;
     }
   };

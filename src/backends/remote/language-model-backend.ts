@@ -12,7 +12,12 @@ import type { Backend, Reply, SamplePrompt, SampleRequest } from '../backend.js'
 import { attemptFailure, type AttemptFailure } from './attempt-failure.js';
 import { Budget, type BudgetLimits, type TokenCounts } from './budget.js';
 import { InFlight, together, type Place } from './in-flight.js';
-import type { LanguageModel, LanguageModelCall, LanguageModelReply } from './language-model.js';
+import type {
+  LanguageModel,
+  LanguageModelCall,
+  LanguageModelReply,
+  PromptMessage,
+} from './language-model.js';
 import { keyOf, Recording, type RecordedReply } from './recording.js';
 import { replySchema, type ReplySchema } from './reply-schema.js';
 
@@ -142,21 +147,26 @@ class RemoteBackend implements Backend {
   async *sample(request: SampleRequest): AsyncGenerator<Reply, void, undefined> {
     const { prompts, signal, sampling, jsonSchema, maxSequences = IN_FLIGHT } = request;
     const schema = jsonSchema === undefined ? null : replySchema(jsonSchema);
-    const begun = prompts.find(({ messages }) => messages.at(-1)?.role === 'assistant');
-    if (begun !== undefined)
-      throw new IsoproError(
-        'BACKEND_INCAPABLE',
-        `the back end ${this.identity.kind}:${this.identity.name} cannot continue a message of the assistant, which prompt ${begun.id} needs`,
-      );
+    const refuse = (what: string, remedy?: string): never => {
+      const { kind, name } = this.identity;
+      throw new IsoproError('BACKEND_INCAPABLE', `the back end ${kind}:${name} cannot ${what}`, {
+        ...given({ remedy }),
+      });
+    };
+    for (const { id, messages } of prompts) {
+      if (messages.at(-1)?.role === 'assistant')
+        refuse(`continue a message of the assistant, which prompt ${id} needs`);
+      if (messages.some(({ role }) => role === 'tool'))
+        refuse(`read results of tools, which prompt ${id} holds`);
+    }
     const unknown = Object.entries(NEUTRAL).find(
       ([name, neutral]) =>
-        ![undefined, neutral].includes(sampling[name as keyof typeof NEUTRAL] as number),
+        (sampling[name as keyof typeof NEUTRAL] ?? neutral) !== neutral,
     );
     if (unknown !== undefined)
-      throw new IsoproError(
-        'BACKEND_INCAPABLE',
-        `the back end ${this.identity.kind}:${this.identity.name} cannot sample with ${unknown[0]}`,
-        { remedy: 'Leave it out, or give it in the words of the server with --request-body.' },
+      refuse(
+        `sample with ${unknown[0]}`,
+        'Leave it out, or give it in the words of the server with --request-body.',
       );
     const recording = await this.#record();
     const jobs = prompts.flatMap((prompt, promptIndex) =>
@@ -252,7 +262,7 @@ class RemoteBackend implements Backend {
         continue;
       }
       const repeated = attempts - 1 - adapted;
-      const backOff = retryDelayMs * 2 ** repeated * (0.5 + random.next() / 2);
+      const backOff = retryDelayMs * 2 ** repeated * (0.5 + random.nextDouble() / 2);
       const wait = Math.max(failure!.waitMs ?? 0, backOff);
       const isLast = repeated >= retries || performance.now() + wait > deadline;
       if (!failure!.isTransient || isLast) return failedReply(job, failure!, attempts);
@@ -361,8 +371,10 @@ function callOf(
 ): LanguageModelCall {
   const { temperature = 1, topP = 1 } = sampling;
   return {
-    prompt: messages.map(({ role, content }) =>
-      role === 'system' ? { role, content } : { role, content: [{ type: 'text', text: content }] },
+    prompt: messages.map(({ role, content }): PromptMessage =>
+      role === 'system'
+        ? { role, content }
+        : { role: role as 'user' | 'assistant', content: [{ type: 'text', text: content }] },
     ),
     maxOutputTokens: maxTokens,
     temperature,
