@@ -5,7 +5,7 @@ import path from 'node:path';
 import { sampleFrom, type Backend, type SampleRequest } from '../../src/backends/backend.js';
 import { openBackend, type OpenBackendOptions } from '../../src/backends/open-backend.js';
 import { recordedBackend } from '../../src/backends/recorded.js';
-import { completion, error, FaultServer, send } from './fault-server.js';
+import { completion, error, FaultServer, send } from '../models/fault-server.js';
 
 let folder: string;
 beforeAll(() => {

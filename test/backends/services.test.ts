@@ -5,7 +5,7 @@ import { backendKind } from '../../src/backends/names.js';
 import { openBackend, type OpenBackendOptions } from '../../src/backends/open-backend.js';
 import type { LanguageModel } from '../../src/backends/remote/language-model.js';
 import { languageModelBackend } from '../../src/backends/remote/language-model-backend.js';
-import { completion, error, FaultServer, send, type Asked, type Question } from './fault-server.js';
+import { completion, error, FaultServer, send, type Asked, type Question } from '../models/fault-server.js';
 
 /** Vendors' exchanges here are written after their documentation; none was recorded from them. */
 

@@ -5,11 +5,13 @@
 import { withoutKeys } from '../../keys.js';
 import type { SampleFailure } from '../backend.js';
 
+type TransportFailure = 'network' | 'redirect' | 'invalid' | 'context';
+
 /** What a request of ours found before there was an answer (http.ts). */
 export class TransportError extends Error {
   override readonly name = 'TransportError';
-  readonly kind: 'network' | 'redirect' | 'invalid';
-  constructor(kind: 'network' | 'redirect' | 'invalid', message: string) {
+  readonly kind: TransportFailure;
+  constructor(kind: TransportFailure, message: string) {
     super(message);
     this.kind = kind;
   }

@@ -192,6 +192,8 @@ class RemoteBackend implements Backend {
     try {
       // replies that are under way when the budget ends are paid for
       yield* together(open, inFlight, work, isExhausted);
+    } catch (error) {
+      if (signal?.aborted !== true) throw error; // whoever cancelled says so
     } finally {
       left.abort();
     }
