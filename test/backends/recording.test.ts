@@ -69,7 +69,7 @@ describe('a recording', () => {
     ['schema', { jsonSchema: { type: 'string' } }],
     ['seeds', { prompts: prompts(4).map((prompt) => ({ ...prompt, seeds: [9n] })) }],
     ['body', {}, { requestBody: { top_k: 1 } }],
-  ])('does not answer with another %s', async (_, over, options) => {
+  ])('does not answer with another %s', async (_, over, options = {}) => {
     await using server = await echo();
     const record = file();
     const first = await open(server, { record });

@@ -241,7 +241,7 @@ describe('a name', () => {
     ['that looks like this machine', 'http://127.0.0.1.example.test/v1#m', /is not encrypted/],
     ['of no address', 'http://[::1/v1#m', /expected the address of a server/],
     ['of a key in place of its variable', 'openai:m', /name of an environment variable/, { keyEnv: 'sk-123' }],
-  ])('%s is refused', async (_, spec, message, options) => {
+  ])('%s is refused', async (_, spec, message, options = {}) => {
     await expect(open(spec, options)).rejects.toThrow(code('INVALID_ARGUMENT', message));
   });
   test('of another machine is taken where the user trusts the network', async () => {
