@@ -2,7 +2,7 @@ import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
 import { given } from '../given.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
-import type { FinishReason, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
+import type { EpisodeEnd, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
 import { withQuestions } from './failure-examples.js';
 import { promptsOf, type FewShot } from './few-shot.js';
@@ -58,7 +58,7 @@ export interface JudgedAnswer extends Figures {
    * asked for or the task has none.
    */
   readonly lenient?: VerdictKind;
-  readonly finish: FinishReason;
+  readonly finish: EpisodeEnd;
   /** Sampled tokens; null if the back end does not count them. */
   readonly tokens: number | null;
 }
