@@ -100,6 +100,8 @@ class Program {
   #timer: NodeJS.Timeout | undefined;
   #hasReplied = false;
   #isDisposed = false;
+  /** A fault that was heard while no request was open. */
+  #fault: IsoproError | undefined;
   #shown = 0;
   #tail = '';
 
@@ -172,6 +174,9 @@ class Program {
     try {
       if (this.#isDisposed)
         throw new IsoproError('OBJECT_DISPOSED', `the back end ${this.#called} was disposed`);
+      const fault = this.#fault;
+      this.#fault = undefined;
+      if (fault !== undefined) throw fault;
       this.#process ??= this.#start();
       const id = ++this.#ids;
       sample.attempts++;
@@ -278,7 +283,9 @@ class Program {
     this.#process?.kill();
     this.#process = undefined;
     const message = `the program of the back end ${this.#called} ${what}`;
-    this.#endAll(new IsoproError('BACKEND_REPLY_INVALID', message, { remedy: PROTOCOL }));
+    const error = new IsoproError('BACKEND_REPLY_INVALID', message, { remedy: PROTOCOL });
+    if (this.#open.size === 0) this.#fault = error;
+    this.#endAll(error);
   }
 
   #endAll(error: IsoproError): void {

@@ -29,7 +29,7 @@ export interface AllowedNames {
   readonly tasks: ReadonlyMap<string, string>;
   /** Back ends by name, beside the model that is served. */
   readonly backends?: ReadonlyMap<string, AllowedBackend>;
-  /** Files of adapters by name.
+  /** Files of adapters by name. */
   readonly adapters: ReadonlyMap<string, string>;
   /** Folder of the registry that is served; undefined: none. */
   readonly registry?: string | undefined;
