@@ -45,7 +45,7 @@ export interface BackendIdentity {
  * for a longer wait than a minute; `redirect`, to another origin; `invalid`, a body that is none of
  * the protocol; `form`, a reply against the JSON Schema; `finish`, a reply that ended neither by
  * itself nor at a limit; `context`, prompt and reply do not fit; `ended`, the program that answers
- * has ended; `program`, it says itself that it has no reply.
+ * has ended; `program`: it says that it has no reply.
  */
 export const SAMPLE_FAILURES = [
   'network',

@@ -40,7 +40,7 @@ export function judgedRollout(
   { earlier, rollout, judgement }: JudgedReply<TokenReply>,
 ): JudgedRollout {
   const { promptIds, ...last } = rollout;
-  const ended: EpisodeEnd = last.finish; // as a back end says it, whatever its type promises
+  const ended = last.finish as EpisodeEnd; // as a back end says it, whatever its type promises
   if (ended === 'failed' || ended === 'refused')
     throw new IsoproError(
       'BACKEND_REPLY_INVALID',
