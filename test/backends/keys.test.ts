@@ -19,6 +19,7 @@ import {
   passEnvironment,
   withoutKeys,
 } from '../../src/keys.js';
+import { WitnessClient } from '../../src/log/witness-client.js';
 import { shellWord } from '../../src/shell-word.js';
 import { runCli, type CliResult } from '../cli/run-cli.js';
 import { ONE_TIER_TASK, shortestRun, writeLetterModel } from '../models/letters.js';
@@ -104,8 +105,12 @@ const leaks = (): [string, string[]][] =>
     .filter(([, keys]) => keys.length > 0);
 const dumped = (name: string): Record<string, string> =>
   JSON.parse(readFileSync(path.join(dumps, name), 'utf8')) as Record<string, string>;
-const cli = (...args: readonly string[]): Promise<CliResult> =>
-  runCli(args, { ...ENVIRONMENT, ISOPRO_HOME: home() }, folder);
+/** A variable is a key where it is named: without --key-env it is one of the user's own task. */
+const cli = (...args: readonly string[]): Promise<CliResult> => {
+  const { OF_KEY_ENV: named, ...others } = { ...ENVIRONMENT, ISOPRO_HOME: home() };
+  const hasKey = args.includes('--key-env');
+  return runCli(args, { ...others, ...(hasKey && { OF_KEY_ENV: named }) }, folder);
+};
 const expectClean = ({ stdout, stderr }: CliResult): void => {
   expect([keysIn(stdout), keysIn(stderr), leaks()]).toEqual([[], [], []]);
 };
@@ -197,10 +202,10 @@ describe('a server that says the key', () => {
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
   });
   afterAll(() => server.close());
-  const evaluate = (address: string): Promise<CliResult> =>
+  const evaluate = (address: string, ...more: string[]): Promise<CliResult> =>
     cli(
       ...asking(file('letters.mjs'), '--backend', `${address}#model`),
-      ...['--key-env', 'OF_KEY_ENV', '--out', file('served.jsonl')],
+      ...['--key-env', 'OF_KEY_ENV', '--out', file('served.jsonl'), ...more],
     );
 
   test('in an error, in a header, in a body that is no JSON, and in a reply', async () => {
@@ -228,8 +233,11 @@ describe('a server that says the key', () => {
     expectWithout('task-thread.json');
   });
   test('or that is not there', async () => {
-    const evaluated = await evaluate('http://127.0.0.1:9/v1');
-    expect(evaluated.code).toBe(1);
+    const evaluated = await evaluate('http://127.0.0.1:9/v1', '--max-requests', '2');
+    expect(evaluated).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/BUDGET_EXHAUSTED|ECONNREFUSED/) as unknown,
+    });
     expectClean(evaluated);
   });
 });
@@ -289,6 +297,22 @@ describe('in this process', () => {
     const fault = await trial(file('letters.gguf'), undefined, program);
     expect([fault?.code, keysIn(fault!.message)]).toEqual(['MODEL_CORRUPT', []]);
     expect(fault!.message).toMatch(/stays-with-the-task/);
+  });
+
+  test('the witness is handed none', async () => {
+    if (process.platform !== 'linux') return; // where a process shows its environment
+    await using _ = await WitnessClient.open(file('witness-home'));
+    const environments = readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map((pid) => {
+        try {
+          return readFileSync(`/proc/${pid}/environ`, 'latin1');
+        } catch {
+          return ''; // it has ended, or is somebody else's
+        }
+      })
+      .filter((environment) => environment.includes(`ISOPRO_HOME=${file('witness-home')}`));
+    expect(environments.map(keysIn)).toEqual([[]]);
   });
 
   test('what a key is', () => {
