@@ -301,7 +301,7 @@ describe('in this process', () => {
 
   test('the witness is handed none', async () => {
     if (process.platform !== 'linux') return; // where a process shows its environment
-    await using _ = await WitnessClient.open(file('witness-home'));
+    const client = await WitnessClient.open(file('witness-home'));
     const environments = readdirSync('/proc')
       .filter((name) => /^\d+$/.test(name))
       .map((pid) => {
@@ -312,6 +312,7 @@ describe('in this process', () => {
         }
       })
       .filter((environment) => environment.includes(`ISOPRO_HOME=${file('witness-home')}`));
+    await client.close();
     expect(environments.map(keysIn)).toEqual([[]]);
   });
 
