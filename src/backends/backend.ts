@@ -6,6 +6,7 @@ import { types } from 'node:util';
 import { abortError, IsoproError } from '../errors.js';
 import type { SamplingSettings } from '../engine/generate-request.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
+import { OF_TRAINING } from './names.js';
 
 export interface Capabilities {
   /** Replies have `promptIds` and `tokenIds`: exactly the tokens read and sampled. */
@@ -250,7 +251,7 @@ export function requireCapabilities(
  * IsoproError BACKEND_INCAPABLE
  */
 export function trainable(backend: Backend): Backend<TokenReply> {
-  requireCapabilities(backend, ['tokenIds', 'logprobs', 'seeds', 'adapters'], 'training');
+  requireCapabilities(backend, OF_TRAINING, 'training');
   return backend as Backend<TokenReply>; // every reply is held to it in `sampleFrom`
 }
 

@@ -5,13 +5,9 @@ import type { Backend } from './backend.js';
 import { commandBackend } from './command.js';
 import { humanBackend, type AskPerson } from './human.js';
 import { localBackend } from './local.js';
+import { BACKEND_FORMS, backendKind, SERVER, SERVICE_NAMES } from './names.js';
 import { recordedBackend } from './recorded.js';
-import {
-  serverNamed,
-  SERVICE_NAMES,
-  serviceBackend,
-  type ServiceOptions,
-} from './remote/services.js';
+import { serverNamed, serviceBackend, type ServiceOptions } from './remote/services.js';
 
 export interface OpenBackendOptions extends ServiceOptions {
   /** For `local:MODEL`. */
@@ -34,20 +30,6 @@ const OPENERS: Readonly<Record<string, Opener>> = {
   command: async (command, { attemptSeconds }) =>
     commandBackend(command, attemptSeconds === undefined ? {} : { replySeconds: attemptSeconds }),
 };
-
-const SERVER = /^https?:\/\//i;
-
-/** What `--backend` takes, for the help and for messages. */
-export const BACKEND_FORMS =
-  'local, local:MODEL, recorded:FILE, openai:MODEL, anthropic:MODEL, huggingface:MODEL, ollama:MODEL, URL#MODEL, command:PROGRAM ARGS, or human';
-
-/** Kind of what a text names as a back end; null: it names none. */
-export function backendKind(spec: string): string | null {
-  if (spec === 'human') return spec;
-  if (SERVER.test(spec)) return spec.includes('#') ? 'server' : null;
-  const [, kind] = /^([a-z]+):./s.exec(spec) ?? [];
-  return kind !== undefined && Object.hasOwn(OPENERS, kind) ? kind : null;
-}
 
 /**
  * Opens a back end. `dispose` closes it.

@@ -2,8 +2,9 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
-import { BACKEND_FORMS, backendKind, openBackend } from '../backends/open-backend.js';
 import type { Backend } from '../backends/backend.js';
+import { BACKEND_FORMS, backendKind } from '../backends/names.js';
+import { openBackend } from '../backends/open-backend.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { given } from '../given.js';
 import { isoproHome } from '../log/home.js';

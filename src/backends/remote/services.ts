@@ -4,6 +4,7 @@ import { IsoproError } from '../../errors.js';
 import { declareKey, defaultKeyName, keyFor } from '../../keys.js';
 import { missingPackage, SERVICE_PACKAGES } from '../../optional-package.js';
 import type { Backend } from '../backend.js';
+import type { ServiceName } from '../names.js';
 import type { AttemptFailure } from './attempt-failure.js';
 import { fetchFrom, serverUrl, type Fetch } from './http.js';
 import type { LanguageModel } from './language-model.js';
@@ -25,9 +26,7 @@ const SERVICES = {
   anthropic: { url: 'https://api.anthropic.com/v1', variable: 'ANTHROPIC_BASE_URL' },
   huggingface: { url: 'https://router.huggingface.co/v1', variable: 'HF_BASE_URL' },
   ollama: { url: 'http://127.0.0.1:11434', variable: 'OLLAMA_HOST' },
-} as const;
-export type ServiceName = keyof typeof SERVICES;
-export const SERVICE_NAMES = Object.keys(SERVICES) as readonly ServiceName[];
+} as const satisfies Record<ServiceName, unknown>;
 
 /** The path of an OpenAI-compatible interface, where an address has none. */
 const USUAL_PATH = '/v1';
