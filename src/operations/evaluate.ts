@@ -21,15 +21,13 @@ export const evaluate = operation({
     asked.forgetting ? evaluateForgetting(asked, context) : evaluateTask(asked, context),
   job: {
     title: "Evaluate a model on a task's held-out problems",
-    resolve: (stated, names) => {
-      const { model, ...settings } = resolvedNames(evaluateSettings, withTask(stated), names);
-      return answersHere(stated)
-        ? { model, ...settings }
-        : {
-            ...settings,
-            ...given({ model: stated.model }), // which contradicts it
-            ...given(names.allowedBackend(stated.backend!, 'settings.backend'), 'keyEnv'),
-          };
+    resolve: (stated, names): EvaluateSettings => {
+      const settings = resolvedNames(evaluateSettings, withTask(stated), names);
+      if (answersHere(stated)) return settings;
+      const { keyEnv } = names.allowedBackend(stated.backend!, 'settings.backend');
+      // no model of this server answers, unless the request says so and contradicts itself
+      const { model, ...others } = settings;
+      return { ...(stated.model === undefined ? others : settings), ...given({ keyEnv }) };
     },
     // a job that restarts asks for no reply again, and no other caller's job reads the replies
     local: ({ folder }, { backend }) =>
