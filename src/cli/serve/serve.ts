@@ -3,6 +3,7 @@ import { hashFile } from '../../engine/adapter.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { readJson } from '../../files.js';
 import { given } from '../../given.js';
+import { backendMembers, kindOf } from '../../operations/backend-settings.js';
 import { kebab } from '../../operations/flags.js';
 import type { JobOptions } from '../../server/jobs/index.js';
 import { findAdapter } from '../../lookup/adapters.js';
@@ -204,8 +205,16 @@ function backendsOf({ allowBackend, keyEnv }: Flags): NonNullable<JobOptions['ba
     const [name, spec] = named(value);
     if (name === undefined || spec === undefined || name === 'local')
       throw new UsageError(`--allow-backend: expected NAME=SPEC, got ${value}`);
-    if (['local', 'human'].includes(spec))
-      throw new UsageError(`--allow-backend: jobs cannot use ${spec}, got ${value}`);
+    const read = backendMembers.backend.safeParse(spec);
+    if (!read.success)
+      throw new UsageError(`--allow-backend: ${read.error.issues[0]!.message}, got ${value}`);
+    const kind = kindOf({ backend: spec });
+    if (kind === 'local' || kind === 'human')
+      throw new UsageError(
+        kind === 'local'
+          ? `--allow-backend: use --allow-model for a model of this machine, got ${value}`
+          : `--allow-backend: a job has no terminal for a person, got ${value}`,
+      );
     return { name, spec, ...given({ keyEnv: variables.get(name) }) };
   });
   const unknown = [...variables.keys()].find((name) => backends.every((each) => each.name !== name));
