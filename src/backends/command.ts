@@ -62,8 +62,10 @@ interface Sample {
   attempts: number;
 }
 
-const said = (line: Buffer): string =>
-  JSON.stringify(withoutKeys(line.toString('utf8').slice(0, TAIL_CHARACTERS).toWellFormed()));
+/** A text of the program in a message. Keys go before it is cut: part of one would stay. */
+const shortened = (text: string): string =>
+  withoutKeys(text).slice(0, TAIL_CHARACTERS).toWellFormed();
+const said = (line: Buffer): string => JSON.stringify(shortened(line.toString('utf8')));
 
 /**
  * @param command PROGRAM and ARGS, as on a command line: `python3 agent.py --fast`
@@ -100,6 +102,8 @@ class Program {
   #timer: NodeJS.Timeout | undefined;
   #hasReplied = false;
   #isDisposed = false;
+  /** A fault that was heard while no request was open. */
+  #fault: IsoproError | undefined;
   #shown = 0;
   #tail = '';
 
@@ -172,6 +176,9 @@ class Program {
     try {
       if (this.#isDisposed)
         throw new IsoproError('OBJECT_DISPOSED', `the back end ${this.#called} was disposed`);
+      const fault = this.#fault;
+      this.#fault = undefined;
+      if (fault !== undefined) throw fault;
       this.#process ??= this.#start();
       const id = ++this.#ids;
       sample.attempts++;
@@ -259,8 +266,7 @@ class Program {
     const { sample, end } = found;
     const { promptIndex, sampleIndex } = sample;
     if ('error' in reply) {
-      const message = withoutKeys(reply.error).toWellFormed().slice(0, TAIL_CHARACTERS);
-      end.reply(failed(sample, 'program', message));
+      end.reply(failed(sample, 'program', shortened(reply.error)));
       return;
     }
     const { text, finish, promptTokens, tokens } = reply;
@@ -278,7 +284,9 @@ class Program {
     this.#process?.kill();
     this.#process = undefined;
     const message = `the program of the back end ${this.#called} ${what}`;
-    this.#endAll(new IsoproError('BACKEND_REPLY_INVALID', message, { remedy: PROTOCOL }));
+    const error = new IsoproError('BACKEND_REPLY_INVALID', message, { remedy: PROTOCOL });
+    if (this.#open.size === 0) this.#fault = error;
+    this.#endAll(error);
   }
 
   #endAll(error: IsoproError): void {
@@ -306,11 +314,11 @@ class Program {
 
   get #lastWords(): string {
     const words = this.#tail.trim().split('\n').at(-1)!.toWellFormed();
-    return words === '' ? '' : `: ${withoutKeys(words)}`;
+    return words === '' ? '' : `: ${words}`;
   }
 
   #show(chunk: Buffer): void {
-    this.#tail = (this.#tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS);
+    this.#tail = withoutKeys(this.#tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS);
     if (this.#options.onStderr !== undefined) {
       this.#options.onStderr(chunk);
       return;

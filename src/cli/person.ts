@@ -136,3 +136,7 @@ export function personScreen(afterEnd?: string): Screen {
     },
   };
 }
+
+/** Screen of a command whose back end may be a person, who is asked in a terminal alone. */
+export const screenOf = (backend: string): Screen =>
+  backend === 'human' && process.stdin.isTTY === true ? personScreen() : progressScreen();

@@ -36,7 +36,7 @@ export const backendMembers = {
     )
     .default('local')
     .describe(`who answers: ${BACKEND_FORMS}`)
-    .meta(local),
+    .meta({ names: 'backend' }),
   keyEnv: z
     .string()
     .min(1)
@@ -99,9 +99,12 @@ export const backendMembers = {
 const schema = z.object(backendMembers);
 export type BackendSettings = z.output<typeof schema>;
 
-/** Whether requests go over a network and are paid for. */
-const isService = (kind: string | null): boolean =>
-  kind !== null && !['local', 'recorded', 'command', 'human'].includes(kind);
+/** Whether a kind of back end goes over a network, and may have to be paid for. */
+const isOfService = (kind: string): boolean =>
+  !['local', 'recorded', 'command', 'human'].includes(kind);
+
+/** Whether requests go over a network, and may have to be paid for. */
+export const isService = (backend: string): boolean => isOfService(kindOf({ backend }));
 
 /** Kind of what answers: `local` also for a model that `local:MODEL` names. */
 export const kindOf = ({ backend }: Pick<BackendSettings, 'backend'>): string =>
@@ -124,7 +127,7 @@ const OF_SERVICE = [
 
 export function contradictionsOf(asked: BackendSettings): string[] {
   const kind = kindOf(asked);
-  const useless = isService(kind)
+  const useless = isOfService(kind)
     ? []
     : OF_SERVICE.filter((name) => asked[name] !== undefined).map(
         (name) => `${name}: it has no effect with the back end ${kind}`,
@@ -157,7 +160,7 @@ export async function openAsked(
 ): Promise<OpenedBackend> {
   const { backend: spec, price, requestBody, attemptTimeout, ...stated } = settings;
   const kind = kindOf(settings);
-  const record = isService(kind)
+  const record = isOfService(kind)
     ? path.resolve(stated.record ?? usualRecord(purpose, settings, asked))
     : null;
   const [, prompt, reply] = PRICE.exec(price ?? '') ?? [];

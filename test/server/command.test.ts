@@ -123,6 +123,8 @@ test.each([
     adapter: [],
     allowModel: [],
     allowTask: [],
+    allowBackend: [],
+    keyEnv: [],
     jobs: 1,
     apiKey: [],
     host: '127.0.0.1',
@@ -139,7 +141,7 @@ test.each([
 });
 
 test('a key that is too short, and a file of keys with one as it is, are refused', async () => {
-  const argv = { model: file, adapter: [], allowModel: [], allowTask: [], host: '127.0.0.1' };
+  const argv = { model: file, adapter: [], allowModel: [], allowTask: [], allowBackend: [], keyEnv: [], host: '127.0.0.1' };
   const call = (given: object): Promise<void> =>
     Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
   await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({

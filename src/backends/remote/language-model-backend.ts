@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
+import { withoutKeys } from '../../keys.js';
 import { Random } from '../../random.js';
 import type { Backend, Reply, SamplePrompt, SampleRequest } from '../backend.js';
 import { attemptFailure, type AttemptFailure } from './attempt-failure.js';
@@ -407,13 +408,12 @@ function readReply(reply: LanguageModelReply, { stop = [] }: SampleRequest): Giv
       kind: 'finish',
       isTransient: false,
       isUnpaid: false,
-      message: `the reply ended with ${JSON.stringify((raw ?? unified).slice(0, 100))}`,
+      message: `the reply ended with ${JSON.stringify(withoutKeys(raw ?? unified).slice(0, 100))}`,
     });
   // what a model thought is no reply, although its tokens count
-  const whole = reply.content
-    .flatMap(({ type, text }) => (type === 'text' ? [text ?? ''] : []))
-    .join('')
-    .toWellFormed();
+  const said = reply.content.flatMap(({ type, text }) => (type === 'text' ? [text ?? ''] : []));
+  // a server that repeats the key is not recorded with it
+  const whole = withoutKeys(said.join('')).toWellFormed();
   const ends = stop.map((each) => whole.indexOf(each)).filter((at) => at >= 0);
   const cut = Math.min(...ends, whole.length);
   const { inputTokens, outputTokens } = reply.usage;
@@ -426,7 +426,7 @@ function readReply(reply: LanguageModelReply, { stop = [] }: SampleRequest): Giv
       promptTokens: counted(inputTokens.total),
       tokens: counted(outputTokens.total),
       reasoningTokens: counted(outputTokens.reasoning),
-      model: reply.response?.modelId?.slice(0, 200),
+      model: withoutKeys(reply.response?.modelId ?? '').slice(0, 200) || undefined,
     }),
   };
 }

@@ -1,5 +1,6 @@
 import { evaluate } from '../../operations/evaluate.js';
 import { operationCommand } from '../operation-command.js';
+import { screenOf } from '../person.js';
 import { evaluationText } from './eval-text.js';
 
 export const evalCommand = operationCommand(evaluate, {
@@ -10,6 +11,7 @@ export const evalCommand = operationCommand(evaluate, {
         ? 'The same command goes on: replies that were recorded are not asked for again.'
         : 'The same command starts over. The file of --out has the replies so far.',
   ],
+  screen: ({ backend }) => screenOf(backend),
   text: (evaluation, _, style) => evaluationText(evaluation, style),
   examples: [
     ['$0 eval --model qwen2.5-0.5b --per-tier 25', 'greedy, on a prefix of the frozen test set'],
