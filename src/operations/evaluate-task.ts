@@ -182,6 +182,7 @@ export async function evaluateTask(
         ? [nothingAccepted(failures, {}, howAsked(how))]
         : []),
       ...undecidedPolicies(judged),
+      ...(answering.backend.ignored ?? []).map((text) => `Of the service: ${label(text, 200)}.`),
     ],
   };
 }

@@ -109,7 +109,7 @@ describe('a service', () => {
     await using served = await serving(({ response }) => send(response, 200, message('hi', stop)));
     process.env.ANTHROPIC_BASE_URL = `${served.server.origin}/v1`;
     process.env.ANTHROPIC_API_KEY = 'secret-of-mine';
-    const backend = await openBackend('anthropic:claude-x');
+    const backend = await openBackend('anthropic:claude-3-haiku');
     expect(await one(backend)).toMatchObject({ text: 'hi', finish, promptTokens: 11, tokens: 4 });
     const [{ path, headers, body }] = served.seen as [Seen];
     expect([path, headers['x-api-key'], headers.authorization]).toEqual([
@@ -117,7 +117,19 @@ describe('a service', () => {
       'secret-of-mine',
       undefined,
     ]);
-    expect(body).toMatchObject({ model: 'claude-x', max_tokens: 16, temperature: 0 });
+    expect(body).toMatchObject({ model: 'claude-3-haiku', max_tokens: 16, temperature: 0 });
+    expect(backend.ignored).toEqual([]);
+  });
+  test('anthropic: a model that takes no temperature is not taken for a greedy one', async () => {
+    await using served = await serving(({ response }) =>
+      send(response, 200, message('hi', 'end_turn')),
+    );
+    process.env.ANTHROPIC_BASE_URL = `${served.server.origin}/v1`;
+    process.env.ANTHROPIC_API_KEY = 'secret-of-mine';
+    const backend = await openBackend('anthropic:claude-opus-5');
+    expect((await one(backend)).text).toBe('hi');
+    expect(served.seen[0]!.body).not.toHaveProperty('temperature');
+    expect(backend.ignored).toEqual([expect.stringMatching(/^temperature is not supported by/)]);
   });
   test('anthropic: an error in its form', async () => {
     await using served = await serving(({ response }) =>

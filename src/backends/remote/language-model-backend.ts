@@ -49,6 +49,7 @@ const RETRIES = 5;
 const RETRY_DELAY_MS = 1000;
 /** Requests in flight where the caller does not say. */
 const IN_FLIGHT = 8;
+const MOST_IGNORED = 16;
 /** As many stop strings as every server takes; the text is cut at all of them here. */
 const MOST_STOPS = 4;
 /** A template adds some tokens around each message. */
@@ -113,6 +114,7 @@ class RemoteBackend implements Backend {
   readonly #options: LanguageModelOptions;
   readonly #budget: Budget;
   readonly #served = new Set<string>();
+  readonly #ignored = new Set<string>();
   #recording: Promise<Recording> | undefined;
   readonly capabilities = {
     tokenIds: false,
@@ -139,6 +141,10 @@ class RemoteBackend implements Backend {
       ...given({ endpoint }),
       ...(this.#served.size > 0 && { served: [...this.#served].sort() }),
     };
+  }
+
+  get ignored(): readonly string[] {
+    return [...this.#ignored].sort();
   }
 
   get spending() {
@@ -297,7 +303,17 @@ class RemoteBackend implements Backend {
         message: `no reply in ${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`,
       });
     }
+    this.#heed(reply);
     return readReply(reply, request);
+  }
+
+  /** Some models take no temperature: whoever reads the figures should know. */
+  #heed({ warnings = [] }: LanguageModelReply): void {
+    for (const { feature, details, message } of warnings) {
+      const text = details ?? message ?? feature;
+      if (text !== undefined && this.#ignored.size < MOST_IGNORED)
+        this.#ignored.add(text.slice(0, 200).toWellFormed());
+    }
   }
 
   /** @param attempts 0: recorded */
