@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { sampleFrom, type Backend, type SampleRequest } from '../../src/backends/backend.js';
@@ -168,9 +175,14 @@ describe('a budget', () => {
       'cost',
       { maxCost: 62e-6, price: { prompt: 1, reply: 1 } },
       3,
-      /0\.0000 of 0\.000062 is spent, and it may cost 0\.0000/,
+      /0\.00003 of 0\.000062 is spent, and it may cost 0\.000042/,
     ],
-    ['tokens of the first', { maxTokensTotal: 41 }, 0, /0 of 41 tokens are used, and it may take 42/],
+    [
+      'tokens of the first',
+      { maxTokensTotal: 41 },
+      0,
+      /0 of 41 tokens are used, and it may take 42/,
+    ],
   ])('of %s is never passed, and what was under way is kept', async (_, options, sent, message) => {
     const result = await spent(options);
     expect(result.failure).toEqual(code('BUDGET_EXHAUSTED', message));

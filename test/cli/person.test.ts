@@ -115,24 +115,27 @@ test('eval asks nobody whose input is no terminal', async () => {
 });
 
 const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0;
-(hasTerminal ? test : test.skip)('eval asks in a terminal, and judges what is written', async () => {
-  const out = path.join(folder, 'replies.jsonl');
-  const command = [process.execPath, MAIN, ...EVAL, '--out', out].map(shellWord).join(' ');
-  const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: folder });
-  let shown = '';
-  let asked = 0;
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    shown += text;
-    // each question ends with the task's own words for the form of the answer
-    const questions = shown.split(/\[told\]|\r\n\r\n/).length;
-    if (questions > asked) child.stdin.write('{"name":\n"Ada"}\n\u0004');
-    asked = questions;
-  });
-  const exit = await new Promise((resolve) => child.on('close', resolve));
-  expect({ exit, shown }).toMatchObject({ exit: 0 });
-  const replies = readFileSync(out, 'utf8').trim().split('\n');
-  expect(new Set(replies.map((line) => (JSON.parse(line) as { text: string }).text))).toEqual(
-    new Set(['{"name":\n"Ada"}']),
-  );
-  expect(shown).toMatch(/human:terminal/);
-});
+(hasTerminal ? test : test.skip)(
+  'eval asks in a terminal, and judges what is written',
+  async () => {
+    const out = path.join(folder, 'replies.jsonl');
+    const command = [process.execPath, MAIN, ...EVAL, '--out', out].map(shellWord).join(' ');
+    const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: folder });
+    let shown = '';
+    let asked = 0;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      shown += text;
+      // each question ends with the task's own words for the form of the answer
+      const questions = shown.split(/\[told\]|\r\n\r\n/).length;
+      if (questions > asked) child.stdin.write('{"name":\n"Ada"}\n\u0004');
+      asked = questions;
+    });
+    const exit = await new Promise((resolve) => child.on('close', resolve));
+    expect({ exit, shown }).toMatchObject({ exit: 0 });
+    const replies = readFileSync(out, 'utf8').trim().split('\n');
+    expect(new Set(replies.map((line) => (JSON.parse(line) as { text: string }).text))).toEqual(
+      new Set(['{"name":\n"Ada"}']),
+    );
+    expect(shown).toMatch(/human:terminal/);
+  },
+);

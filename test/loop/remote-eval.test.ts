@@ -49,7 +49,12 @@ const asked = (server: { readonly origin: string }, more: readonly string[] = []
 
 /** A report without what the clock and the number of requests say. */
 const reportOf = (stdout: string): object => {
-  const { seconds: _, spending: __, backend, ...rest } = JSON.parse(stdout) as {
+  const {
+    seconds: _,
+    spending: __,
+    backend,
+    ...rest
+  } = JSON.parse(stdout) as {
     seconds: number;
     spending: object;
     backend: { endpoint: string };
@@ -123,25 +128,50 @@ test('greedy replies of this project over its own server are those of the model 
   ]);
   const said = (name: string): unknown[] =>
     linesOf(name)
-      .map(({ id, text, finish, kind, promptTokens, tokens }) => ({ id, text, finish, kind, promptTokens, tokens }))
+      .map(({ id, text, finish, kind, promptTokens, tokens }) => ({
+        id,
+        text,
+        finish,
+        kind,
+        promptTokens,
+        tokens,
+      }))
       .sort((a, b) => String(a.id).localeCompare(String(b.id)));
   expect(said(there)).toEqual(said(here));
   expect(said(here).length).toBeGreaterThan(5);
   const [own, remote] = results.map(({ stdout }) => JSON.parse(stdout) as Record<string, unknown>);
   expect(remote!.accuracy).toEqual(own!.accuracy);
-  expect(remote!.backend).toMatchObject({ kind: 'server', name: 'served-tiny', served: ['served-tiny'] });
+  expect(remote!.backend).toMatchObject({
+    kind: 'server',
+    name: 'served-tiny',
+    served: ['served-tiny'],
+  });
   // without --record the replies are in the home of this project
-  expect(readdirSync(file('home/replies')).filter((name) => /^eval-[0-9a-f]{16}\.jsonl$/.test(name))).toHaveLength(1);
+  expect(
+    readdirSync(file('home/replies')).filter((name) => /^eval-[0-9a-f]{16}\.jsonl$/.test(name)),
+  ).toHaveLength(1);
 });
 
 describe('what the command says', () => {
   test('failures, refusals and limits', async () => {
     let refused = 0;
     await using server = await FaultServer.start(({ nth, response, content }) => {
-      if (content.includes('filter')) return send(response, 200, completion('', {
-        choices: [{ index: 0, message: { role: 'assistant', content: 'no' }, finish_reason: 'content_filter' }],
-      }));
-      if (content.includes('broken')) return send(response, 400, error(`no such thing, ${nth}, ${refused++}`));
+      if (content.includes('filter'))
+        return send(
+          response,
+          200,
+          completion('', {
+            choices: [
+              {
+                index: 0,
+                message: { role: 'assistant', content: 'no' },
+                finish_reason: 'content_filter',
+              },
+            ],
+          }),
+        );
+      if (content.includes('broken'))
+        return send(response, 400, error(`no such thing, ${nth}, ${refused++}`));
       return send(response, 200, completion('fine'));
     });
     const backend = ['--backend', `${server.origin}#m`];
@@ -167,19 +197,37 @@ describe('what the command says', () => {
     );
     const [some, many, limited, ...wrong] = lines;
     expect(some!.code).toBe(0);
-    expect(some!.stdout.trimEnd().split('\n').map((line) => JSON.parse(line))).toEqual([
-      expect.objectContaining({ promptIndex: 0, text: 'fine', finish: 'stop', promptTokens: 7, tokens: 3 }),
+    expect(
+      some!.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      expect.objectContaining({
+        promptIndex: 0,
+        text: 'fine',
+        finish: 'stop',
+        promptTokens: 7,
+        tokens: 3,
+      }),
       expect.objectContaining({
         promptIndex: 1,
         finish: 'failed',
-        failure: { kind: 'status', status: 400, attempts: 1, message: expect.stringMatching(/no such thing/) },
+        failure: {
+          kind: 'status',
+          status: 400,
+          attempts: 1,
+          message: expect.stringMatching(/no such thing/),
+        },
       }),
       expect.objectContaining({ promptIndex: 2, text: 'no', finish: 'refused' }),
     ]);
     expect(many!.code).toBe(1);
     expect(many!.stderr).toMatch(/BACKEND_FAILED|2 of 3 samples have no reply: status 400/);
     expect(limited!.code).toBe(0); // `a` was recorded: one request suffices
-    expect(wrong.map(({ code }) => code)).toEqual(wrong.map(({ code }, i) => (i === 3 ? 1 : 2) || code));
+    expect(wrong.map(({ code }) => code)).toEqual(
+      wrong.map(({ code }, i) => (i === 3 ? 1 : 2) || code),
+    );
     const said = [
       /--grammar has no effect with the back end server/,
       /--max-cost: it needs .*price/,
@@ -199,7 +247,17 @@ describe('what the command says', () => {
     const lines = await runLinesMeanwhile(
       [
         ['run', '--model', 'openai:gpt', '--out', out],
-        ['run', '--model', 'tiny', '--algorithm', 'distill', '--teacher', 'http://127.0.0.1:1/v1#m', '--out', out],
+        [
+          'run',
+          '--model',
+          'tiny',
+          '--algorithm',
+          'distill',
+          '--teacher',
+          'http://127.0.0.1:1/v1#m',
+          '--out',
+          out,
+        ],
         ['ablate', '--model', 'ollama:llama', '--out', out],
         ['train', '--model', 'anthropic:claude', '--data', 'rows.jsonl', '--out', out],
         ['judge', folder, '--model', 'huggingface:m'],

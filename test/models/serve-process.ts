@@ -22,11 +22,10 @@ export class ServeProcess implements AsyncDisposable {
     env: NodeJS.ProcessEnv = process.env,
   ): Promise<ServeProcess> {
     const flags = ['--model', model, '--name', name, '--port', '0', '--threads', '1'];
-    const child = spawn(
-      process.execPath,
-      [MAIN, 'serve', ...flags, '--fixed-threads', '--json'],
-      { env, stdio: ['ignore', 'pipe', 'pipe'] },
-    );
+    const child = spawn(process.execPath, [MAIN, 'serve', ...flags, '--fixed-threads', '--json'], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let stderr = '';
     child.stderr!.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     const line = await Promise.race([

@@ -167,8 +167,7 @@ class RemoteBackend implements Backend {
         refuse(`read results of tools, which prompt ${id} holds`);
     }
     const unknown = Object.entries(NEUTRAL).find(
-      ([name, neutral]) =>
-        (sampling[name as keyof typeof NEUTRAL] ?? neutral) !== neutral,
+      ([name, neutral]) => (sampling[name as keyof typeof NEUTRAL] ?? neutral) !== neutral,
     );
     if (unknown !== undefined)
       refuse(
@@ -246,10 +245,12 @@ class RemoteBackend implements Backend {
     let adapted = 0;
     for (let attempts = 1; ; attempts++) {
       const reserved = await this.#budget.reserve(most, attempts > 1);
-      let used: TokenCounts | null | undefined;
+      let used: TokenCounts | null | undefined = null;
       let given: Given | undefined;
       let failure: AttemptFailure | undefined;
       try {
+        signal.throwIfAborted();
+        used = undefined;
         const left = Math.min(attemptSeconds * 1000, deadline - performance.now());
         given = await this.#attempt(asked, left);
         used = countsOf(given, most);
@@ -390,10 +391,11 @@ function callOf(
 ): LanguageModelCall {
   const { temperature = 1, topP = 1 } = sampling;
   return {
-    prompt: messages.map(({ role, content }): PromptMessage =>
-      role === 'system'
-        ? { role, content }
-        : { role: role as 'user' | 'assistant', content: [{ type: 'text', text: content }] },
+    prompt: messages.map(
+      ({ role, content }): PromptMessage =>
+        role === 'system'
+          ? { role, content }
+          : { role: role as 'user' | 'assistant', content: [{ type: 'text', text: content }] },
     ),
     maxOutputTokens: maxTokens,
     temperature,

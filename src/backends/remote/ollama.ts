@@ -53,7 +53,15 @@ export async function ollamaModel(
 
 function questionOf(
   model: string,
-  { prompt, maxOutputTokens, temperature, topP, seed, stopSequences, responseFormat }: LanguageModelCall,
+  {
+    prompt,
+    maxOutputTokens,
+    temperature,
+    topP,
+    seed,
+    stopSequences,
+    responseFormat,
+  }: LanguageModelCall,
   contextTokens: number,
 ) {
   return {
