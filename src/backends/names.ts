@@ -1,6 +1,5 @@
 /** Names of back ends, as a user writes them, and what some work needs of whoever answers. */
 import { IsoproError } from '../errors.js';
-import type { Capability } from './backend.js';
 
 /** Services by the first word of their names. */
 export const SERVICE_NAMES = ['openai', 'anthropic', 'huggingface', 'ollama'] as const;
@@ -28,7 +27,7 @@ export function backendKind(spec: string): string | null {
  */
 export function requireModelName(
   name: string,
-  needed: readonly Capability[],
+  needed: readonly string[],
   purpose: string,
 ): void {
   const kind = backendKind(name);
