@@ -25,11 +25,7 @@ export function backendKind(spec: string): string | null {
  * fetched or written.
  * @throws IsoproError BACKEND_INCAPABLE
  */
-export function requireModelName(
-  name: string,
-  needed: readonly string[],
-  purpose: string,
-): void {
+export function requireModelName(name: string, needed: readonly string[], purpose: string): void {
   const kind = backendKind(name);
   if (kind === null) return;
   throw new IsoproError(

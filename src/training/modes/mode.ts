@@ -1,10 +1,10 @@
 /** The ways of answering the test problems that a table compares. */
 import type { Backend, SampleProgress } from '../../backends/backend.js';
 import type { Summary } from '../../statistics/index.js';
-import type { JudgedRollout } from '../../rollouts/sample.js';
 import { FailureTally, reasonOf, type Failures } from '../../tasks/failures.js';
 import type { ChatMessage, OpenTask, Problem } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
+import type { ModeReply } from './replies.js';
 
 export const MODES = [
   'zero-shot',
@@ -61,6 +61,8 @@ export interface ModeContext {
   readonly problems: readonly Problem[];
   /** Checks whether a dialogue leaves room in the context for a whole reply. */
   readonly hasRoom: (dialogue: readonly ChatMessage[]) => boolean;
+  /** Share of the samples of a method that may have no reply. Default: any but all. */
+  readonly maxFailed?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (
     method: Method,
@@ -70,7 +72,7 @@ export interface ModeContext {
 
 /** Counts the failures of judged replies, each with its problem. */
 export function failuresOf(
-  judged: Iterable<readonly [problem: Problem, reply: JudgedRollout]>,
+  judged: Iterable<readonly [problem: Problem, reply: ModeReply]>,
 ): Failures {
   const tally = new FailureTally();
   for (const [{ id: problemId, tier }, reply] of judged)
