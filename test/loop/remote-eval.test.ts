@@ -246,7 +246,7 @@ describe('what the command says', () => {
     await using server = await FaultServer.start(replyTo);
     const asking = [
       ...['run', '--task', 'scheduling', '--test-size', '1', '--json'],
-      ...['--iterations', '1', '--rollouts', '8', '--samples', '4', '--steps', '1'],
+      ...['--iterations', '1', '--rollouts', '8', '--samples', '4', '--steps-per-iteration', '1'],
       ...['--backend', `${server.origin}#m`],
     ];
     const modes = (...names: string[]) => names.flatMap((name) => ['--mode', name]);
