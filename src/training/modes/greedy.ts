@@ -5,8 +5,14 @@ import { IsoproError } from '../../errors.js';
 import { promptsOf } from '../../evaluation/few-shot.js';
 import { summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { ChatMessage, Problem } from '../../tasks/task.js';
-import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
-import { sampleReplies, type ModeReply } from './replies.js';
+import {
+  failuresOf,
+  type Method,
+  type MethodResult,
+  type ModeContext,
+  type ModeReply,
+} from './mode.js';
+import { sampleReplies } from './replies.js';
 
 /** Solved examples of few-shot. */
 const EXAMPLES = 3;

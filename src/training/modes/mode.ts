@@ -2,9 +2,8 @@
 import type { Backend, SampleProgress } from '../../backends/backend.js';
 import type { Summary } from '../../statistics/index.js';
 import { FailureTally, reasonOf, type Failures } from '../../tasks/failures.js';
-import type { ChatMessage, OpenTask, Problem } from '../../tasks/task.js';
+import type { ChatMessage, EpisodeEnd, OpenTask, Problem, Verdict } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
-import type { ModeReply } from './replies.js';
 
 export const MODES = [
   'zero-shot',
@@ -52,6 +51,17 @@ export interface MethodResult {
   readonly failures: Failures | null;
   /** Note that belongs to the figures. */
   readonly note: string;
+}
+
+export interface ModeReply {
+  /** Of the last turn. */
+  readonly text: string;
+  readonly finish: EpisodeEnd;
+  readonly verdict: Verdict;
+  /** Surface form of the answer; null where none was read. */
+  readonly form: string | null;
+  /** Of the sampled tokens of all turns; absent where the back end gives none. */
+  readonly logprobs?: Float32Array;
 }
 
 export interface ModeContext {

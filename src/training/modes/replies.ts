@@ -3,19 +3,8 @@ import type { Reply } from '../../backends/backend.js';
 import { FailedSamples } from '../../evaluation/failed-samples.js';
 import { given } from '../../given.js';
 import { answer, type AnswerRequest } from '../../rollouts/answer.js';
-import type { EpisodeEnd, Problem, Verdict } from '../../tasks/task.js';
-import type { ModeContext } from './mode.js';
-
-export interface ModeReply {
-  /** Of the last turn. */
-  readonly text: string;
-  readonly finish: EpisodeEnd;
-  readonly verdict: Verdict;
-  /** Surface form of the answer; null where none was read. */
-  readonly form: string | null;
-  /** Of the sampled tokens of all turns; absent where the back end gives none. */
-  readonly logprobs?: Float32Array;
-}
+import type { Problem } from '../../tasks/task.js';
+import type { ModeContext, ModeReply } from './mode.js';
 
 export interface ModeReplies {
   /** In the order of the plan, each by sample index. */

@@ -10,8 +10,8 @@ import { estimate } from '../../evaluation/pass-at-k.js';
 import { groupBy, type Stratum } from '../../statistics/paired.js';
 import { passAtK, summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { Problem } from '../../tasks/task.js';
-import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
-import { sampleReplies, type ModeReplies, type ModeReply } from './replies.js';
+import { failuresOf, type Method, type MethodResult, type ModeContext, type ModeReply } from './mode.js';
+import { sampleReplies, type ModeReplies } from './replies.js';
 
 /**
  * Best-of-k, majority and pass@k from the same k samples of each problem at the rollouts'
