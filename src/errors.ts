@@ -53,8 +53,7 @@ export const ERRORS = {
     'The job queue is damaged. Restore a copy of .jobs/jobs.sqlite, or move the folder .jobs away, which forgets its jobs.',
   JOB_ENDED:
     'The system may have ended the job because memory ran out. Give the job less (contextTokens, trainerMemory), or the machine more.',
-  KEY_MISSING:
-    'Set the variable named above to your key, or name another variable with --key-env.',
+  KEY_MISSING: 'Set the variable named above to your key, or name another variable with --key-env.',
   LOG_BUSY:
     'Another process writes this run. Wait until it finishes or end it, then run the same command again, or give ' +
     'another folder with --out.',

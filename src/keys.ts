@@ -44,8 +44,7 @@ const stated = (): StatedNames =>
   (getEnvironmentData(STATED) as StatedNames | undefined) ?? { keys: [], passed: [] };
 
 // Windows does not tell the case of names apart
-const same = (name: string): string =>
-  process.platform === 'win32' ? name.toUpperCase() : name;
+const same = (name: string): string => (process.platform === 'win32' ? name.toUpperCase() : name);
 const includes = (names: readonly string[], name: string): boolean =>
   names.some((each) => same(each) === same(name));
 

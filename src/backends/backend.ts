@@ -182,6 +182,8 @@ export interface Backend<R extends Reply = Reply> {
    * before a turn that does not fit.
    */
   readonly contextTokens?: number;
+  /** What of the requests so far had no effect, such as a temperature; absent: all of it has. */
+  readonly ignored?: readonly string[];
   /** What requests to a service have cost so far; absent if nobody counts. */
   readonly spending?: Spending;
   /** Returns the SHA-256 of the model, in hexadecimal; absent if it cannot be known. */

@@ -4,10 +4,7 @@ import { IsoproError } from '../errors.js';
 import type { Backend } from './backend.js';
 
 /** Shows the messages and resolves to what the person writes. */
-export type AskPerson = (
-  messages: readonly ChatMessage[],
-  signal?: AbortSignal,
-) => Promise<string>;
+export type AskPerson = (messages: readonly ChatMessage[], signal?: AbortSignal) => Promise<string>;
 
 /**
  * One question after the other, in the order of the prompts. Sampling settings and stop strings

@@ -36,7 +36,10 @@ const OPENERS: Readonly<Record<string, Opener>> = {
  * @throws IsoproError INVALID_ARGUMENT for what names none; KEY_MISSING, PACKAGE_MISSING; as
  *   loadModel, recordedBackend, commandBackend and humanBackend
  */
-export async function openBackend(spec: string, options: OpenBackendOptions = {}): Promise<Backend> {
+export async function openBackend(
+  spec: string,
+  options: OpenBackendOptions = {},
+): Promise<Backend> {
   if (spec === 'human') return humanBackend(options.ask);
   if (SERVER.test(spec)) {
     const { loading: _, ask: __, ...service } = options;

@@ -94,7 +94,8 @@ export async function generateWith(argv: GenerateFlags): Promise<void> {
   const { prompt: typed = [], prompts: file, system, samples, maxTokens, stop, json } = argv;
   const { temperature, topP, minP, repeatPenalty, topK } = argv;
   const sampling = { temperature, topP, minP, repeatPenalty, topK };
-  const jsonSchema = argv.jsonSchema === undefined ? undefined : (readJson(argv.jsonSchema) as object);
+  const jsonSchema =
+    argv.jsonSchema === undefined ? undefined : (readJson(argv.jsonSchema) as object);
   const lines =
     file === undefined
       ? typed.map((one) => ({ prompt: promptOf(one, { system }) }))

@@ -181,11 +181,17 @@ export async function openAsked(
 /** The command line names the flag of a wrong setting. */
 function asSetting(error: unknown): unknown {
   const { code, message } = (error ?? {}) as { code?: string; message?: string };
-  return code === 'INVALID_ARGUMENT' && /^\w+: /.test(message!) ? new WrongSetting(message!) : error;
+  return code === 'INVALID_ARGUMENT' && /^\w+: /.test(message!)
+    ? new WrongSetting(message!)
+    : error;
 }
 
 /** One file for each way of asking: `recorded:` tells replies apart by prompt and sample alone. */
-function usualRecord(purpose: string, { backend, requestBody }: BackendSettings, asked: Json): string {
+function usualRecord(
+  purpose: string,
+  { backend, requestBody }: BackendSettings,
+  asked: Json,
+): string {
   const name = createHash('sha256')
     .update(canonicalJson([backend, requestBody ?? null, asked]))
     .digest('hex')

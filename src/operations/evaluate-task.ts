@@ -178,10 +178,9 @@ export async function evaluateTask(
     ...unanswered(answering.backend, failures),
     advice: [
       ...beaten(accuracy, policies),
-      ...(isLocal && isUnread(failures)
-        ? [nothingAccepted(failures, {}, howAsked(how))]
-        : []),
+      ...(isLocal && isUnread(failures) ? [nothingAccepted(failures, {}, howAsked(how))] : []),
       ...undecidedPolicies(judged),
+      ...(answering.backend.ignored ?? []).map((text) => `Of the service: ${label(text, 200)}.`),
     ],
   };
 }

@@ -54,7 +54,9 @@ export async function* generateReplies(
       prompts: asked.map(({ line: { prompt }, messages, index: at }) => {
         const id = prompt.id ?? String(at);
         const key = { runSeed: seed, purpose: 'generate', iteration: 0, problemId: id };
-        const seeds = Array.from({ length: samples }, (_, sample) => deriveSeed({ ...key, sample }));
+        const seeds = Array.from({ length: samples }, (_, sample) =>
+          deriveSeed({ ...key, sample }),
+        );
         return { id, messages, seeds };
       }),
     });

@@ -18,13 +18,7 @@ import { given as stated } from '../given.js';
 import { deriveSeed } from '../random.js';
 import { problemNamed } from '../tasks/problem-label.js';
 import { REFUSED, undecided } from '../tasks/verdict.js';
-import type {
-  ChatMessage,
-  Judgement,
-  OpenTask,
-  Problem,
-  PromptStyle,
-} from '../tasks/task.js';
+import type { ChatMessage, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
 export interface AnswerRequest<R extends Reply = Reply>
@@ -272,7 +266,13 @@ async function askRound<R extends Reply>(
 }
 
 /** Judgement without the task: of a sample that has no reply, and of one that was refused. */
-const unjudged = ({ finish, failure }: { finish: string; failure?: SampleFailure | undefined }) => ({
+const unjudged = ({
+  finish,
+  failure,
+}: {
+  finish: string;
+  failure?: SampleFailure | undefined;
+}) => ({
   verdict: finish === 'refused' ? REFUSED : undecided(failureText(failure!)),
   form: null,
 });

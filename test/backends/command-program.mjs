@@ -10,7 +10,8 @@ const first = { seen: 0 };
 
 const replies = {
   echo: ({ id, messages }) => write({ id, text: `you said: ${messages.at(-1).content}` }),
-  whole: ({ id, ...request }) => write({ id, text: JSON.stringify(request), tokens: 3, promptTokens: 7 }),
+  whole: ({ id, ...request }) =>
+    write({ id, text: JSON.stringify(request), tokens: 3, promptTokens: 7 }),
   /** Two at a time, the later first. */
   pairs: ({ id, messages }) => {
     if (first.waiting === undefined) first.waiting = { id, text: messages.at(-1).content };

@@ -56,9 +56,12 @@ const words = ({ finish, text, failure }: Reply): string =>
 describe('the words of a command', () => {
   test.each<[string, string[]]>([
     ['python3 agent.py --fast', ['python3', 'agent.py', '--fast']],
-    ["  a\t'b c' \"d e\"f\n", ['a', 'b c', 'd ef']],
+    ['  a\t\'b c\' "d e"f\n', ['a', 'b c', 'd ef']],
     [`'it'\\''s' "say \\"hi\\"" \\$HOME \\ x`, ["it's", 'say "hi"', '$HOME', ' x']],
-    [`$HOME *.py | tee > x && y; "" ''`, ['$HOME', '*.py', '|', 'tee', '>', 'x', '&&', 'y;', '', '']],
+    [
+      `$HOME *.py | tee > x && y; "" ''`,
+      ['$HOME', '*.py', '|', 'tee', '>', 'x', '&&', 'y;', '', ''],
+    ],
     ['', []],
   ])('%s', (text, expected) => expect(shellWords(text, 'linux')).toEqual(expected));
   test('on Windows a backslash is a character, and a quote in single quotes is doubled', () =>
@@ -83,7 +86,8 @@ describe('the words of a command', () => {
     ['a "b', /a quote " is not closed/],
     ['a\\', /a backslash stands at the end/],
   ])('%s is refused', (text, message) =>
-    expect(() => shellWords(text, 'linux')).toThrow(code('INVALID_ARGUMENT', message) as never));
+    expect(() => shellWords(text, 'linux')).toThrow(code('INVALID_ARGUMENT', message) as never),
+  );
 });
 
 describe('what the program is given', () => {
@@ -104,12 +108,12 @@ describe('what the program is given', () => {
       stop: ['\n'],
     });
     const replies = await ask(backend, request);
-    expect(replies.map(({ tokens, promptTokens, finish }) => [tokens, promptTokens, finish])).toEqual(
-      [
-        [3, 7, 'stop'],
-        [3, 7, 'stop'],
-      ],
-    );
+    expect(
+      replies.map(({ tokens, promptTokens, finish }) => [tokens, promptTokens, finish]),
+    ).toEqual([
+      [3, 7, 'stop'],
+      [3, 7, 'stop'],
+    ]);
     expect(replies.map(({ text }) => JSON.parse(text) as unknown)).toEqual(
       ['1', '18446744073709551615'].map((seed, sample) => ({
         prompt: 'p',
@@ -134,8 +138,7 @@ describe('what the program is given', () => {
     process.env.OWN_COPY = 'Bearer canary-0123456789';
     process.env.OWN_SETTING = 'stays';
     const [reply] = await ask(open(['environment']), asking(['x']));
-    for (const name of ['OPENAI_API_KEY', 'OWN_COPY', 'OWN_SETTING'])
-      delete process.env[name];
+    for (const name of ['OPENAI_API_KEY', 'OWN_COPY', 'OWN_SETTING']) delete process.env[name];
     const seen = JSON.parse(reply!.text) as Record<string, string>;
     expect([seen.OPENAI_API_KEY, seen.OWN_COPY, seen.OWN_SETTING]).toEqual([
       undefined,
@@ -152,7 +155,10 @@ describe('what the program is given', () => {
     // one at a time, the first of a pair is never answered
     const slow = open(['pairs'], { replySeconds: 0.5, atOnce: 1 });
     await expect(ask(slow, asking(contents))).rejects.toThrow(
-      code('BACKEND_PROGRAM_FAILED', /wrote no reply for 0.5 s, and had replied to nothing/) as never,
+      code(
+        'BACKEND_PROGRAM_FAILED',
+        /wrote no reply for 0.5 s, and had replied to nothing/,
+      ) as never,
     );
   });
 });
@@ -188,7 +194,11 @@ describe('a fault ends its sample or the request, and is typed', () => {
     ]);
   });
   test.each<[string, string, RegExp]>([
-    ['a line that is no JSON', 'garbage', /wrote a line that is no reply: "Thinking about it\.\.\."/],
+    [
+      'a line that is no JSON',
+      'garbage',
+      /wrote a line that is no reply: "Thinking about it\.\.\."/,
+    ],
     ['an id of another type', 'number', /wrote a line that is no reply/],
     ['a reply without text', 'textless', /wrote a line that is no reply/],
     ['a line without an end', 'huge', /wrote more than 16777216 bytes in one line/],
@@ -214,17 +224,31 @@ describe('a fault ends its sample or the request, and is typed', () => {
     ]);
   });
   test.each<[string, () => Backend, RegExp]>([
-    ['cannot be started', () => commandBackend('no-such-program-here x'), /could not be started: .*ENOENT/],
-    ['ends at once', () => open(['end']), /ended \(code 1\).*: cannot find the model, and had replied to nothing before/],
+    [
+      'cannot be started',
+      () => commandBackend('no-such-program-here x'),
+      /could not be started: .*ENOENT/,
+    ],
+    [
+      'ends at once',
+      () => open(['end']),
+      /ended \(code 1\).*: cannot find the model, and had replied to nothing before/,
+    ],
     ['ends well at once', () => open(['end', '0']), /ended \(code 0\)/],
-    ['never says anything', () => open(['silent'], { replySeconds: 0.5 }), /wrote no reply for 0.5 s/],
+    [
+      'never says anything',
+      () => open(['silent'], { replySeconds: 0.5 }),
+      /wrote no reply for 0.5 s/,
+    ],
   ])('a program that %s: BACKEND_PROGRAM_FAILED', async (_, start, message) => {
     await expect(ask(start(), asking(['a', 'b']))).rejects.toThrow(
       code('BACKEND_PROGRAM_FAILED', message) as never,
     );
   });
   test('no program, and one that no process can be given', async () => {
-    expect(() => commandBackend('  ')).toThrow(code('INVALID_ARGUMENT', /expected PROGRAM/) as never);
+    expect(() => commandBackend('  ')).toThrow(
+      code('INVALID_ARGUMENT', /expected PROGRAM/) as never,
+    );
     await expect(ask(commandBackend('node a\0b'), asking(['x']))).rejects.toThrow(
       code('INVALID_ARGUMENT', /invalid arguments for a process/) as never,
     );
@@ -270,9 +294,9 @@ describe('the program ends with the back end', () => {
     const backend = open(['told'], { replySeconds: 20 });
     const aborted = new AbortController();
     setTimeout(() => aborted.abort(), 300);
-    await expect(
-      ask(backend, asking(['say', 'hang'], { signal: aborted.signal })),
-    ).rejects.toThrow(code('ABORTED', /./) as never);
+    await expect(ask(backend, asking(['say', 'hang'], { signal: aborted.signal }))).rejects.toThrow(
+      code('ABORTED', /./) as never,
+    );
     for await (const reply of backend.sample(asking(['say', 'hang'], { maxSequences: 2 }))) {
       expect(reply.text).toBe('yes');
       break;

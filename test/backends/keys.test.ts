@@ -324,7 +324,14 @@ describe('in this process', () => {
       defaultKeyName('ollama:x'),
       defaultKeyName('http://127.0.0.1:1/v1#openai:x'),
       defaultKeyName('constructor:x'),
-    ]).toEqual(['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'HF_TOKEN', undefined, undefined, undefined]);
+    ]).toEqual([
+      'OPENAI_API_KEY',
+      'ANTHROPIC_API_KEY',
+      'HF_TOKEN',
+      undefined,
+      undefined,
+      undefined,
+    ]);
     expect(keyFor('HF_TOKEN')).toBe(canaryOf('HF_TOKEN'));
     process.env.EMPTY_KEY = '';
     expect([keyFor('EMPTY_KEY'), keyFor('NOT_SET')]).toEqual([undefined, undefined]);
@@ -350,8 +357,18 @@ test('no process or thread is started with an environment that nobody has looked
   const STARTS = /\b(?:spawn|spawnSync|fork|exec|execFile|execFileSync|execSync)\(|new Worker\(/;
   const starting = filesBelow(path.resolve('src'))
     .filter((each) => each.endsWith('.ts') || each.endsWith('.tsx'))
-    .map((each) => [path.relative(path.resolve('src'), each).replaceAll(path.sep, '/'), readFileSync(each, 'utf8')] as const)
-    .filter(([, text]) => /from 'node:(?:child_process|worker_threads)'/.test(text) && STARTS.test(text.replaceAll(/\.exec\(/g, '')));
+    .map(
+      (each) =>
+        [
+          path.relative(path.resolve('src'), each).replaceAll(path.sep, '/'),
+          readFileSync(each, 'utf8'),
+        ] as const,
+    )
+    .filter(
+      ([, text]) =>
+        /from 'node:(?:child_process|worker_threads)'/.test(text) &&
+        STARTS.test(text.replaceAll(/\.exec\(/g, '')),
+    );
   const how = (text: string): string =>
     text.includes('childEnvironment(') || text.includes('env: options.env')
       ? 'without keys'

@@ -1,11 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { sampleFrom, type Backend, type SampleRequest } from '../../src/backends/backend.js';
 import { openBackend, type OpenBackendOptions } from '../../src/backends/open-backend.js';
 import { recordedBackend } from '../../src/backends/recorded.js';
-import { completion, error, FaultServer, send } from './fault-server.js';
+import { completion, error, FaultServer, send } from '../models/fault-server.js';
 
 let folder: string;
 beforeAll(() => {
@@ -69,7 +76,7 @@ describe('a recording', () => {
     ['schema', { jsonSchema: { type: 'string' } }],
     ['seeds', { prompts: prompts(4).map((prompt) => ({ ...prompt, seeds: [9n] })) }],
     ['body', {}, { requestBody: { top_k: 1 } }],
-  ])('does not answer with another %s', async (_, over, options) => {
+  ])('does not answer with another %s', async (_, over, options = {}) => {
     await using server = await echo();
     const record = file();
     const first = await open(server, { record });
@@ -168,9 +175,14 @@ describe('a budget', () => {
       'cost',
       { maxCost: 62e-6, price: { prompt: 1, reply: 1 } },
       3,
-      /0\.0000 of 0\.000062 is spent, and it may cost 0\.0000/,
+      /0\.00003 of 0\.000062 is spent, and it may cost 0\.000042/,
     ],
-    ['tokens of the first', { maxTokensTotal: 41 }, 0, /0 of 41 tokens are used, and it may take 42/],
+    [
+      'tokens of the first',
+      { maxTokensTotal: 41 },
+      0,
+      /0 of 41 tokens are used, and it may take 42/,
+    ],
   ])('of %s is never passed, and what was under way is kept', async (_, options, sent, message) => {
     const result = await spent(options);
     expect(result.failure).toEqual(code('BUDGET_EXHAUSTED', message));

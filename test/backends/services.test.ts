@@ -5,7 +5,14 @@ import { backendKind } from '../../src/backends/names.js';
 import { openBackend, type OpenBackendOptions } from '../../src/backends/open-backend.js';
 import type { LanguageModel } from '../../src/backends/remote/language-model.js';
 import { languageModelBackend } from '../../src/backends/remote/language-model-backend.js';
-import { completion, error, FaultServer, send, type Asked, type Question } from './fault-server.js';
+import {
+  completion,
+  error,
+  FaultServer,
+  send,
+  type Asked,
+  type Question,
+} from '../models/fault-server.js';
 
 /** Vendors' exchanges here are written after their documentation; none was recorded from them. */
 
@@ -109,7 +116,7 @@ describe('a service', () => {
     await using served = await serving(({ response }) => send(response, 200, message('hi', stop)));
     process.env.ANTHROPIC_BASE_URL = `${served.server.origin}/v1`;
     process.env.ANTHROPIC_API_KEY = 'secret-of-mine';
-    const backend = await openBackend('anthropic:claude-x');
+    const backend = await openBackend('anthropic:claude-3-haiku');
     expect(await one(backend)).toMatchObject({ text: 'hi', finish, promptTokens: 11, tokens: 4 });
     const [{ path, headers, body }] = served.seen as [Seen];
     expect([path, headers['x-api-key'], headers.authorization]).toEqual([
@@ -117,7 +124,19 @@ describe('a service', () => {
       'secret-of-mine',
       undefined,
     ]);
-    expect(body).toMatchObject({ model: 'claude-x', max_tokens: 16, temperature: 0 });
+    expect(body).toMatchObject({ model: 'claude-3-haiku', max_tokens: 16, temperature: 0 });
+    expect(backend.ignored).toEqual([]);
+  });
+  test('anthropic: a model that takes no temperature is not taken for a greedy one', async () => {
+    await using served = await serving(({ response }) =>
+      send(response, 200, message('hi', 'end_turn')),
+    );
+    process.env.ANTHROPIC_BASE_URL = `${served.server.origin}/v1`;
+    process.env.ANTHROPIC_API_KEY = 'secret-of-mine';
+    const backend = await openBackend('anthropic:claude-opus-5');
+    expect((await one(backend)).text).toBe('hi');
+    expect(served.seen[0]!.body).not.toHaveProperty('temperature');
+    expect(backend.ignored).toEqual([expect.stringMatching(/^temperature is not supported by/)]);
   });
   test('anthropic: an error in its form', async () => {
     await using served = await serving(({ response }) =>
@@ -188,11 +207,14 @@ describe('a service', () => {
     expect(reply).toMatchObject({ finish: 'failed', failure: { ...failure, attempts: 1 } });
   });
 
-  test.each(['openai', 'anthropic', 'huggingface'])('%s without a key is KEY_MISSING', async (service) => {
-    await expect(openBackend(`${service}:m`)).rejects.toThrow(
-      code('KEY_MISSING', /^the variable \w+(_API_KEY|_TOKEN), the key of \w+, is not set$/),
-    );
-  });
+  test.each(['openai', 'anthropic', 'huggingface'])(
+    '%s without a key is KEY_MISSING',
+    async (service) => {
+      await expect(openBackend(`${service}:m`)).rejects.toThrow(
+        code('KEY_MISSING', /^the variable \w+(_API_KEY|_TOKEN), the key of \w+, is not set$/),
+      );
+    },
+  );
   test('a key of another variable is sent, and a member of the body is added', async () => {
     await using served = await serving(answered);
     process.env.OWN_KEY = 'another-secret';
@@ -234,14 +256,31 @@ describe('a name', () => {
     ['of no kind', 'gpt-5', /^backend: expected local, local:MODEL, .*; got "gpt-5"$/],
     ['of another kind', 'azure:m', /got "azure:m"/],
     ['of a service alone', 'openai:', /got "openai:"/],
-    ['of an address without a model', 'http://127.0.0.1:1/v1', /expected URL#MODEL, such as http:\/\/127\.0\.0\.1:1\/v1#my-model/],
-    ['with a key in its address', 'https://u:p@example.test/v1#m', /neither a user, a password nor a query/],
+    [
+      'of an address without a model',
+      'http://127.0.0.1:1/v1',
+      /expected URL#MODEL, such as http:\/\/127\.0\.0\.1:1\/v1#my-model/,
+    ],
+    [
+      'with a key in its address',
+      'https://u:p@example.test/v1#m',
+      /neither a user, a password nor a query/,
+    ],
     ['with a query', 'https://example.test/v1?key=1#m', /neither a user, a password nor a query/],
-    ['of another machine without encryption', 'http://example.test/v1#m', /^backend: http to example\.test is not encrypted: use https, or --insecure/],
+    [
+      'of another machine without encryption',
+      'http://example.test/v1#m',
+      /^backend: http to example\.test is not encrypted: use https, or --insecure/,
+    ],
     ['that looks like this machine', 'http://127.0.0.1.example.test/v1#m', /is not encrypted/],
     ['of no address', 'http://[::1/v1#m', /expected the address of a server/],
-    ['of a key in place of its variable', 'openai:m', /name of an environment variable/, { keyEnv: 'sk-123' }],
-  ])('%s is refused', async (_, spec, message, options) => {
+    [
+      'of a key in place of its variable',
+      'openai:m',
+      /name of an environment variable/,
+      { keyEnv: 'sk-123' },
+    ],
+  ])('%s is refused', async (_, spec, message, options = {}) => {
     await expect(open(spec, options)).rejects.toThrow(code('INVALID_ARGUMENT', message));
   });
   test('of another machine is taken where the user trusts the network', async () => {
@@ -330,9 +369,7 @@ test('a refusal that holds a key and an address with a query shows neither', asy
     ),
   );
   process.env.OWN_KEY = 'secret-of-mine-12345';
-  const reply = await one(
-    await openBackend(`${served.server.origin}#m`, { keyEnv: 'OWN_KEY' }),
-  );
+  const reply = await one(await openBackend(`${served.server.origin}#m`, { keyEnv: 'OWN_KEY' }));
   expect(reply.failure!.message).toBe(
     'invalid_request_error: see https://example.test/help with key [OWN_KEY]',
   );

@@ -605,7 +605,11 @@ describe('what a job comes to', () => {
     ['eval', { keyEnv: 'HF_TOKEN' }, 'settings: there is no "keyEnv"'],
     ['eval', { insecure: true }, 'settings: there is no "insecure"'],
     ['eval', { record: '/tmp/x' }, 'settings: there is no "record"'],
-    ['eval', { backend: 'paid', model: 'base' }, 'model: it has no effect with the back end openai'],
+    [
+      'eval',
+      { backend: 'paid', model: 'base' },
+      'model: it has no effect with the back end openai',
+    ],
     ['eval', { out: '/tmp/x' }, 'settings: there is no "out"'],
     ['eval', { registry: '/tmp/x' }, 'settings: there is no "registry"'],
   ])('%s of %j is refused', async (id, settings, message) => {

@@ -141,7 +141,15 @@ test.each([
 });
 
 test('a key that is too short, and a file of keys with one as it is, are refused', async () => {
-  const argv = { model: file, adapter: [], allowModel: [], allowTask: [], allowBackend: [], keyEnv: [], host: '127.0.0.1' };
+  const argv = {
+    model: file,
+    adapter: [],
+    allowModel: [],
+    allowTask: [],
+    allowBackend: [],
+    keyEnv: [],
+    host: '127.0.0.1',
+  };
   const call = (given: object): Promise<void> =>
     Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
   await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({

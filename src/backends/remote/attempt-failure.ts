@@ -5,11 +5,13 @@
 import { withoutKeys } from '../../keys.js';
 import type { SampleFailure } from '../backend.js';
 
+type TransportFailure = 'network' | 'redirect' | 'invalid' | 'context';
+
 /** What a request of ours found before there was an answer (http.ts). */
 export class TransportError extends Error {
   override readonly name = 'TransportError';
-  readonly kind: 'network' | 'redirect' | 'invalid';
-  constructor(kind: 'network' | 'redirect' | 'invalid', message: string) {
+  readonly kind: TransportFailure;
+  constructor(kind: TransportFailure, message: string) {
     super(message);
     this.kind = kind;
   }
@@ -92,7 +94,8 @@ function waitOf(headers: Readonly<Record<string, unknown>>, now: number): number
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }
 
-const QUOTA = /insufficient_quota|quota_exceeded|billing|credit balance|insufficient.{0,10}(credit|fund|balance)/i;
+const QUOTA =
+  /insufficient_quota|quota_exceeded|billing|credit balance|insufficient.{0,10}(credit|fund|balance)/i;
 const isTransientStatus = (status: number): boolean =>
   status === 408 || status === 409 || status === 429 || (status >= 500 && status <= 599);
 
@@ -156,7 +159,10 @@ export function attemptFailure(error: unknown, now = Date.now()): AttemptFailure
       message: shortened(own.message),
     };
   const call = chain.find(({ statusCode }) => typeof statusCode === 'number');
-  if (call !== undefined && ((call.statusCode as number) < 200 || (call.statusCode as number) > 299))
+  if (
+    call !== undefined &&
+    ((call.statusCode as number) < 200 || (call.statusCode as number) > 299)
+  )
     return ofStatus(call.statusCode as number, call, call.responseBody, now);
   const codes = chain.flatMap(({ code }) => textOf(code) ?? []);
   const isBroken = codes.some((code) => BROKEN.test(code));

@@ -122,10 +122,11 @@ export class Budget {
     const spent = this.#costOf({ prompt: promptTokens, reply: replyTokens });
     const cost = this.#costOf(most);
     return {
-      what: `${spent.toFixed(4)} of ${maxCost} is spent, and it may cost ${cost.toFixed(4)}`,
+      what: `${shown(spent)} of ${maxCost} is spent, and it may cost ${shown(cost)}`,
       isFinal: spent + cost > maxCost,
     };
   }
 }
 
+const shown = (cost: number): number => Number(cost.toPrecision(4));
 const NOTHING: TokenCounts = { prompt: 0, reply: 0 };

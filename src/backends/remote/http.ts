@@ -39,7 +39,9 @@ export function serverUrl(text: string, isInsecure: boolean, from = 'backend'): 
     refuse(`expected an address with http or https, got ${url.protocol}`);
   // a key in an address would be in every log
   if (url.username !== '' || url.password !== '' || url.search !== '')
-    refuse('an address may have neither a user, a password nor a query. Put the key into a variable and name it with --key-env');
+    refuse(
+      'an address may have neither a user, a password nor a query. Put the key into a variable and name it with --key-env',
+    );
   if (url.protocol === 'http:' && !isInsecure && !isLoopback(url.hostname))
     refuse(
       `http to ${url.hostname} is not encrypted: use https, or --insecure if you trust the network`,
@@ -109,7 +111,10 @@ export const fetchFrom =
       if (place === null || (response.status !== 307 && response.status !== 308))
         throw new TransportError('redirect', `the server redirects with ${response.status}`);
       if (redirects === MOST_REDIRECTS)
-        throw new TransportError('redirect', `the server redirects more than ${MOST_REDIRECTS} times`);
+        throw new TransportError(
+          'redirect',
+          `the server redirects more than ${MOST_REDIRECTS} times`,
+        );
       url = URL.canParse(place, url.href) ? new URL(place, url.href) : url;
     }
   };

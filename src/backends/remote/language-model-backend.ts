@@ -49,6 +49,7 @@ const RETRIES = 5;
 const RETRY_DELAY_MS = 1000;
 /** Requests in flight where the caller does not say. */
 const IN_FLIGHT = 8;
+const MOST_IGNORED = 16;
 /** As many stop strings as every server takes; the text is cut at all of them here. */
 const MOST_STOPS = 4;
 /** A template adds some tokens around each message. */
@@ -113,6 +114,7 @@ class RemoteBackend implements Backend {
   readonly #options: LanguageModelOptions;
   readonly #budget: Budget;
   readonly #served = new Set<string>();
+  readonly #ignored = new Set<string>();
   #recording: Promise<Recording> | undefined;
   readonly capabilities = {
     tokenIds: false,
@@ -141,6 +143,10 @@ class RemoteBackend implements Backend {
     };
   }
 
+  get ignored(): readonly string[] {
+    return [...this.#ignored].sort();
+  }
+
   get spending() {
     return this.#budget.spending;
   }
@@ -161,8 +167,7 @@ class RemoteBackend implements Backend {
         refuse(`read results of tools, which prompt ${id} holds`);
     }
     const unknown = Object.entries(NEUTRAL).find(
-      ([name, neutral]) =>
-        (sampling[name as keyof typeof NEUTRAL] ?? neutral) !== neutral,
+      ([name, neutral]) => (sampling[name as keyof typeof NEUTRAL] ?? neutral) !== neutral,
     );
     if (unknown !== undefined)
       refuse(
@@ -193,6 +198,8 @@ class RemoteBackend implements Backend {
     try {
       // replies that are under way when the budget ends are paid for
       yield* together(open, inFlight, work, isExhausted);
+    } catch (error) {
+      if (signal?.aborted !== true) throw error; // whoever cancelled says so
     } finally {
       left.abort();
     }
@@ -238,10 +245,12 @@ class RemoteBackend implements Backend {
     let adapted = 0;
     for (let attempts = 1; ; attempts++) {
       const reserved = await this.#budget.reserve(most, attempts > 1);
-      let used: TokenCounts | null | undefined;
+      let used: TokenCounts | null | undefined = null;
       let given: Given | undefined;
       let failure: AttemptFailure | undefined;
       try {
+        signal.throwIfAborted();
+        used = undefined;
         const left = Math.min(attemptSeconds * 1000, deadline - performance.now());
         given = await this.#attempt(asked, left);
         used = countsOf(given, most);
@@ -295,7 +304,17 @@ class RemoteBackend implements Backend {
         message: `no reply in ${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`,
       });
     }
+    this.#heed(reply);
     return readReply(reply, request);
+  }
+
+  /** Some models take no temperature: whoever reads the figures should know. */
+  #heed({ warnings = [] }: LanguageModelReply): void {
+    for (const { feature, details, message } of warnings) {
+      const text = details ?? message ?? feature;
+      if (text !== undefined && this.#ignored.size < MOST_IGNORED)
+        this.#ignored.add(text.slice(0, 200).toWellFormed());
+    }
   }
 
   /** @param attempts 0: recorded */
@@ -372,10 +391,11 @@ function callOf(
 ): LanguageModelCall {
   const { temperature = 1, topP = 1 } = sampling;
   return {
-    prompt: messages.map(({ role, content }): PromptMessage =>
-      role === 'system'
-        ? { role, content }
-        : { role: role as 'user' | 'assistant', content: [{ type: 'text', text: content }] },
+    prompt: messages.map(
+      ({ role, content }): PromptMessage =>
+        role === 'system'
+          ? { role, content }
+          : { role: role as 'user' | 'assistant', content: [{ type: 'text', text: content }] },
     ),
     maxOutputTokens: maxTokens,
     temperature,

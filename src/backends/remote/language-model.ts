@@ -36,6 +36,13 @@ export interface LanguageModelReply {
     };
   };
   readonly response?: { readonly modelId?: string };
+  /** What of the call had no effect. */
+  readonly warnings?: readonly {
+    readonly type: string;
+    readonly feature?: string;
+    readonly details?: string | undefined;
+    readonly message?: string;
+  }[];
 }
 
 /** A model of any provider of the AI SDK, by its specification v3. */

@@ -2,7 +2,6 @@
  * A model of Ollama's own interface. Its OpenAI form drops the size of the context and cuts what
  * does not fit into 4,096 tokens without a word.
  */
-import { IsoproError } from '../../errors.js';
 import { missingPackage, SERVICE_PACKAGES } from '../../optional-package.js';
 import { TransportError } from './attempt-failure.js';
 import type { Fetch } from './http.js';
@@ -54,7 +53,15 @@ export async function ollamaModel(
 
 function questionOf(
   model: string,
-  { prompt, maxOutputTokens, temperature, topP, seed, stopSequences, responseFormat }: LanguageModelCall,
+  {
+    prompt,
+    maxOutputTokens,
+    temperature,
+    topP,
+    seed,
+    stopSequences,
+    responseFormat,
+  }: LanguageModelCall,
   contextTokens: number,
 ) {
   return {
@@ -95,8 +102,8 @@ function replyOf(
   // what was cut from the beginning of a prompt is not said anywhere
   const isFull = (prompt ?? 0) + (reply ?? 0) >= contextTokens;
   if (isFull && (reply ?? 0) < maxOutputTokens)
-    throw new IsoproError(
-      'CONTEXT_OVERFLOW',
+    throw new TransportError(
+      'context',
       `prompt and reply fill the context of ${contextTokens} tokens: give a larger one with --context`,
     );
   return {

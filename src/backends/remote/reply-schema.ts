@@ -27,7 +27,9 @@ function sent(schema: unknown): unknown {
     if (LEFT_OUT.has(keyword)) return [];
     if (LITERAL.has(keyword)) return [[keyword, value]];
     if (NAMED.has(keyword) && isObject(value))
-      return [[keyword, Object.fromEntries(Object.entries(value).map(([name, of]) => [name, sent(of)]))]];
+      return [
+        [keyword, Object.fromEntries(Object.entries(value).map(([name, of]) => [name, sent(of)]))],
+      ];
     return [[keyword, sent(value)]];
   });
   const form = Object.fromEntries(kept);
@@ -64,9 +66,13 @@ export function replySchema(schema: object): ReplySchema {
     try {
       return ajv.compile(schema);
     } catch (cause) {
-      throw new IsoproError('GRAMMAR_INVALID', `the JSON Schema is not valid: ${(cause as Error).message}`, {
-        cause,
-      });
+      throw new IsoproError(
+        'GRAMMAR_INVALID',
+        `the JSON Schema is not valid: ${(cause as Error).message}`,
+        {
+          cause,
+        },
+      );
     }
   })();
   const form = sent(schema) as object;

@@ -104,7 +104,8 @@ function spendingText({ backend, spending, failed = 0, refused = 0 }: TaskEvalua
     refused > 0 ? `${counted(refused, 'reply', 'replies')} refused by a content filter` : '',
   ].filter((text) => text !== '');
   if (spending === undefined) return lost.length === 0 ? '' : `${lost.join(', ')}\n`;
-  const { requests, retries, recorded, promptTokens, replyTokens, reasoningTokens, cost } = spending;
+  const { requests, retries, recorded, promptTokens, replyTokens, reasoningTokens, cost } =
+    spending;
   const who = backend.served === undefined ? backend.name : backend.served.join(', ');
   const parts = [
     `${label(who, 200)} answered: ${counted(requests, 'request')}`,
@@ -112,7 +113,7 @@ function spendingText({ backend, spending, failed = 0, refused = 0 }: TaskEvalua
     ...(recorded > 0 ? [`${counted(recorded, 'reply', 'replies')} from the recording`] : []),
     `${promptTokens} tokens of prompts and ${replyTokens} of replies`,
     ...(reasoningTokens > 0 ? [`${reasoningTokens} of them reasoning`] : []),
-    ...(cost === undefined ? [] : [`cost ${cost.toFixed(4)}`]),
+    ...(cost === undefined ? [] : [`cost ${Number(cost.toPrecision(4))}`]),
     ...lost,
   ];
   return `${parts.join(', ')}\n`;

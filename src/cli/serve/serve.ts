@@ -217,7 +217,9 @@ function backendsOf({ allowBackend, keyEnv }: Flags): NonNullable<JobOptions['ba
       );
     return { name, spec, ...given({ keyEnv: variables.get(name) }) };
   });
-  const unknown = [...variables.keys()].find((name) => backends.every((each) => each.name !== name));
+  const unknown = [...variables.keys()].find((name) =>
+    backends.every((each) => each.name !== name),
+  );
   if (unknown !== undefined)
     throw new UsageError(`--key-env: no --allow-backend has the name ${unknown}`);
   return backends;

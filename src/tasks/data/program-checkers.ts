@@ -43,7 +43,9 @@ function start(
   folder: string,
 ): { readonly child: ChildProcessWithoutNullStreams; readonly kill: () => void } {
   if (process.platform === 'win32') {
-    const child = startChild(() => spawn(command, { shell: true, cwd: folder, env: childEnvironment(), windowsHide: true }));
+    const child = startChild(() =>
+      spawn(command, { shell: true, cwd: folder, env: childEnvironment(), windowsHide: true }),
+    );
     return { child, kill: () => child.kill('SIGKILL') };
   }
   const options = {
