@@ -135,25 +135,28 @@ test('eval asks nobody whose input is no terminal', async () => {
 });
 
 const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0;
-(hasTerminal ? test : test.skip)('eval asks in a terminal, and judges what is written', async () => {
-  const out = path.join(folder, 'replies.jsonl');
-  const command = [process.execPath, MAIN, ...EVAL, '--out', out].map(shellWord).join(' ');
-  const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: folder });
-  let shown = '';
-  let asked = 0;
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    shown += text;
-    // each question of the task ends with a line of this message
-    const questions = shown.match(/Message:\s+\S[^\n]*\n/g)?.length ?? 0;
-    if (questions === asked) return;
-    asked = questions;
-    child.stdin.write('{"name":\n"Ada"}\n\u0004');
-  });
-  const exit = await new Promise((resolve) => child.on('close', resolve));
-  expect({ exit, shown }).toMatchObject({ exit: 0 });
-  const replies = readFileSync(out, 'utf8').trim().split('\n');
-  expect(new Set(replies.map((line) => (JSON.parse(line) as { text: string }).text))).toEqual(
-    new Set(['{"name":\n"Ada"}']),
-  );
-  expect(shown).toMatch(/5 problems/);
-});
+(hasTerminal ? test : test.skip)(
+  'eval asks in a terminal, and judges what is written',
+  async () => {
+    const out = path.join(folder, 'replies.jsonl');
+    const command = [process.execPath, MAIN, ...EVAL, '--out', out].map(shellWord).join(' ');
+    const child = spawn('script', ['-qec', command, '/dev/null'], { cwd: folder });
+    let shown = '';
+    let asked = 0;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      shown += text;
+      // each question of the task ends with a line of this message
+      const questions = shown.match(/Message:\s+\S[^\n]*\n/g)?.length ?? 0;
+      if (questions === asked) return;
+      asked = questions;
+      child.stdin.write('{"name":\n"Ada"}\n\u0004');
+    });
+    const exit = await new Promise((resolve) => child.on('close', resolve));
+    expect({ exit, shown }).toMatchObject({ exit: 0 });
+    const replies = readFileSync(out, 'utf8').trim().split('\n');
+    expect(new Set(replies.map((line) => (JSON.parse(line) as { text: string }).text))).toEqual(
+      new Set(['{"name":\n"Ada"}']),
+    );
+    expect(shown).toMatch(/5 problems/);
+  },
+);
