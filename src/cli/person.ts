@@ -3,6 +3,7 @@ import { createInterface, type Interface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
 import type { Context, Told } from '../operations/operation.js';
 import { visible } from '../visible-text.js';
 import { progressScreen, type Screen } from './operation-command.js';
@@ -39,7 +40,6 @@ class Lines {
 
   /** The next line; null: the end of the input, on a terminal Ctrl-D. @throws IsoproError ABORTED */
   async next(signal: AbortSignal | undefined): Promise<string | null> {
-    this.#open();
     const hear = (): void => this.#heard();
     onAbort(signal, hear);
     try {
@@ -65,7 +65,8 @@ class Lines {
     this.#interface = undefined;
   }
 
-  #open(): void {
+  /** Takes the terminal for a question. What was typed ahead stays. */
+  begin(): void {
     if (this.#interface !== undefined || (this.#isAtEnd && !this.#isTerminal)) return;
     this.#isAtEnd = false;
     const lines = createInterface(
@@ -88,6 +89,16 @@ class Lines {
   }
 }
 
+/** Before messages that are no question to the person. */
+const MARKS: Readonly<Record<ChatMessage['role'], string>> = {
+  system: '[told] ',
+  user: '',
+  assistant: '[answered] ',
+  tool: '[result] ',
+};
+const isSame = (a: ChatMessage, b: ChatMessage | undefined): boolean =>
+  a.role === b?.role && a.content === b.content;
+
 /**
  * @param output where questions are shown
  * @param afterEnd what becomes of the command that the person ends
@@ -95,19 +106,23 @@ class Lines {
 export function person(input: Readable, output: Writable, afterEnd = ''): Person {
   const lines = new Lines(input, output);
   output.write(`${HELP}${afterEnd}\n`);
+  /** The conversation so far, of which nothing is shown again. */
+  let onScreen: readonly ChatMessage[] = [];
   return {
     async ask(messages, signal) {
-      // what was shown before a conversation's last turn is on the screen already
-      const shown = messages.filter(
-        ({ role }, i) => i === messages.length - 1 || role === 'system',
-      );
-      for (const { role, content } of shown)
-        output.write(`\n${role === 'system' ? '[told] ' : ''}${visible(content)}\n`);
-      const said: string[] = [];
+      lines.begin(); // before the question, so that nothing is typed into a terminal of the system
       try {
+        const known = messages.findIndex((message, i) => !isSame(message, onScreen[i]));
+        for (const { role, content } of messages.slice(Math.min(known, messages.length - 1)))
+          output.write(`\n${MARKS[role]}${visible(content)}\n`);
+        const said: string[] = [];
         for (;;) {
           const line = await lines.next(signal);
-          if (line === '.' || (line === null && said.length > 0)) return said.join('\n');
+          if (line === '.' || (line === null && said.length > 0)) {
+            const answer = said.join('\n');
+            onScreen = [...messages, { role: 'assistant', content: answer }];
+            return answer;
+          }
           if (line === null)
             throw new IsoproError('ABORTED', 'the input ended before the command did');
           said.push(line);

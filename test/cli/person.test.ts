@@ -64,7 +64,27 @@ describe.each([
     who.close();
     // what a prompt says may not move the cursor
     expect(shown()).toMatch(/\[told\] be brief\s+one␛\[2J\?[^]*two\?[^]*three\?/);
+    // once: it is on the screen
+    expect(shown().match(/be brief/g)).toHaveLength(1);
     expect(shown()).toMatch(/end it with a line that holds a single dot, or with Ctrl-D/);
+  });
+  test('of a conversation what was not on the screen is shown, examples included', async () => {
+    const { who, input, shown } = someone(isTTY);
+    const examples = [
+      { role: 'user', content: '1+1' },
+      { role: 'assistant', content: '2' },
+      { role: 'user', content: '2+2' },
+    ] as const;
+    input.write('four\n.\n');
+    expect(await who.ask(examples)).toBe('four');
+    input.write('4\n.\n');
+    const said = { role: 'assistant', content: 'four' } as const;
+    await who.ask([...examples, said, { role: 'user', content: 'in digits' }]);
+    who.close();
+    const lines = shown()
+      .split(/\r?\n/)
+      .filter((line) => /^(\[|\d\+|in )/.test(line));
+    expect(lines).toEqual(['1+1', '[answered] 2', '2+2', 'in digits']);
   });
   test('an interruption ends the question', async () => {
     const { who, input } = someone(isTTY);
@@ -125,10 +145,11 @@ const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--vers
     let asked = 0;
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       shown += text;
-      // each question ends with the task's own words for the form of the answer
-      const questions = shown.split(/\[told\]|\r\n\r\n/).length;
-      if (questions > asked) child.stdin.write('{"name":\n"Ada"}\n\u0004');
+      // each question of the task ends with a line of this message
+      const questions = shown.match(/Message:\s+\S[^\n]*\n/g)?.length ?? 0;
+      if (questions === asked) return;
       asked = questions;
+      child.stdin.write('{"name":\n"Ada"}\n\u0004');
     });
     const exit = await new Promise((resolve) => child.on('close', resolve));
     expect({ exit, shown }).toMatchObject({ exit: 0 });
@@ -136,6 +157,6 @@ const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--vers
     expect(new Set(replies.map((line) => (JSON.parse(line) as { text: string }).text))).toEqual(
       new Set(['{"name":\n"Ada"}']),
     );
-    expect(shown).toMatch(/human:terminal/);
+    expect(shown).toMatch(/5 problems/);
   },
 );

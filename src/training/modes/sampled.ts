@@ -10,7 +10,13 @@ import { estimate } from '../../evaluation/pass-at-k.js';
 import { groupBy, type Stratum } from '../../statistics/paired.js';
 import { passAtK, summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { Problem } from '../../tasks/task.js';
-import { failuresOf, type Method, type MethodResult, type ModeContext, type ModeReply } from './mode.js';
+import {
+  failuresOf,
+  type Method,
+  type MethodResult,
+  type ModeContext,
+  type ModeReply,
+} from './mode.js';
 import { sampleReplies, type ModeReplies } from './replies.js';
 
 /**
