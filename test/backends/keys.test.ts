@@ -260,7 +260,10 @@ describe('in this process', () => {
     const worker = file('worker.mjs');
     writeFileSync(
       worker,
-      `process.once('message', (work) => process.send({ type: 'result', result: { work, env: process.env } }, () => process.disconnect()));`,
+      `process.once('message', (work) => {
+         const result = { work, env: process.env };
+         process.send({ type: 'result', result }, () => process.disconnect());
+       });`,
     );
     declareKey('OF_KEY_ENV');
     const handed = async (settings: object): Promise<string[]> => {
