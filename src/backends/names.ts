@@ -1,6 +1,5 @@
 /** Names of back ends, as a user writes them, and what some work needs of whoever answers. */
 import { IsoproError } from '../errors.js';
-import type { Capability } from './backend.js';
 
 /** Services by the first word of their names. */
 export const SERVICE_NAMES = ['openai', 'anthropic', 'huggingface', 'ollama'] as const;
@@ -26,11 +25,7 @@ export function backendKind(spec: string): string | null {
  * fetched or written.
  * @throws IsoproError BACKEND_INCAPABLE
  */
-export function requireModelName(
-  name: string,
-  needed: readonly Capability[],
-  purpose: string,
-): void {
+export function requireModelName(name: string, needed: readonly string[], purpose: string): void {
   const kind = backendKind(name);
   if (kind === null) return;
   throw new IsoproError(

@@ -141,7 +141,7 @@ export async function generateWith(argv: GenerateFlags): Promise<void> {
       ? interrupted(
           error,
           'the generation',
-          'The same command goes on: replies that were recorded are not asked for again.',
+          'The same command continues: replies that were recorded are not asked for again.',
         )
       : error;
   } finally {

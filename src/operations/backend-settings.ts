@@ -11,6 +11,9 @@ import { isoproHome } from '../log/home.js';
 import { output } from './members.js';
 import { WrongSetting, type Context } from './operation.js';
 
+/** Requests in flight to others, where the user does not say. */
+export const IN_FLIGHT = 8;
+
 const local = { local: true } as const;
 const whole = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
 const PRICE = /^(\d+(?:\.\d+)?)\/(\d+(?:\.\d+)?)$/;

@@ -35,7 +35,7 @@ import {
   type Answering,
 } from './reply-source.js';
 import { ksOf, type EvaluateRequest } from './evaluate-settings.js';
-import { kindOf, modelNamed, openAsked } from './backend-settings.js';
+import { IN_FLIGHT, kindOf, modelNamed, openAsked } from './backend-settings.js';
 import { howAsked } from './asking.js';
 import { noticeTo, unreadableTask } from './notes.js';
 import type { Context } from './operation.js';
@@ -102,9 +102,6 @@ const askingOf = (asked: EvaluateRequest, { sampling, model }: RunSettings): Ask
   temperature: asked.temperature ?? sampling.temperature,
   maxSequences: asked.maxSequences ?? model.maxSequences,
 });
-
-/** Requests in flight to a service, where the user does not say. */
-const IN_FLIGHT = 8;
 
 export async function evaluateTask(
   asked: EvaluateRequest,

@@ -19,7 +19,7 @@ export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
   aborted: 'cancelled',
   context: 'no room in the context for the next turn',
   refused: 'refused by a content filter',
-  failed: 'whoever answers gave no reply',
+  failed: 'no reply from the model or service',
 };
 
 const SHOWN = 8;
@@ -201,7 +201,7 @@ export function nothingAccepted(
     case 'refused':
       return `Most common cause: a content filter refused ${of}. Ask another model.`;
     case 'failed':
-      return `Most common cause: whoever answers gave no reply to ${of}${why}. Run again.`;
+      return `Most common cause: ${of} have no text, because the model or service gave none${why}. Run again.`;
     case 'aborted':
       return `Most common cause: ${of} were cancelled. Run again.`;
     case 'wrong':

@@ -242,6 +242,41 @@ describe('what the command says', () => {
     for (const [i, pattern] of said.entries()) expect(wrong[i]!.stderr).toMatch(pattern);
   });
 
+  test('modes without training ask elsewhere; the loop and what needs log-probabilities do not', async () => {
+    await using server = await FaultServer.start(replyTo);
+    const asking = [
+      ...['run', '--task', 'scheduling', '--test-size', '1', '--json'],
+      ...['--iterations', '1', '--rollouts', '8', '--samples', '4', '--steps-per-iteration', '1'],
+      ...['--backend', `${server.origin}#m`],
+    ];
+    const modes = (...names: string[]) => names.flatMap((name) => ['--mode', name]);
+    const [table, likeliest, trained] = await runLinesMeanwhile(
+      [
+        [...asking, ...modes('zero-shot', 'multi-turn', 'majority')],
+        [...asking, ...modes('best-of-k')],
+        asking,
+      ],
+      folder,
+      env,
+    );
+    expect([table!.code, table!.code === 0 ? '' : table!.stderr]).toEqual([0, '']);
+    const { model, methods, spending } = JSON.parse(table!.stdout) as {
+      model: string;
+      methods: { method: string; test: { n: number } }[];
+      spending: { requests: number };
+    };
+    expect([model, methods.map(({ method }) => method)]).toEqual([
+      'server:m',
+      ['zero-shot', 'multi-turn', 'majority'],
+    ]);
+    expect(spending.requests).toBe(server.total);
+    expect(likeliest!.stderr).toMatch(/server:m lacks logprobs, which best-of-k needs/);
+    expect(trained!.stderr).toMatch(
+      /lacks tokenIds, logprobs, seeds, adapters, which the mode isopro needs/,
+    );
+    expect([likeliest!.code, trained!.code]).toEqual([1, 1]);
+  });
+
   test('what samples or scores needs a local model, and says so before it writes anything', async () => {
     const out = file('never');
     const lines = await runLinesMeanwhile(

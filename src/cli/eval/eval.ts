@@ -8,7 +8,7 @@ export const evalCommand = operationCommand(evaluate, {
     'the evaluation',
     ({ record, backend }) =>
       record !== undefined || !/^(local|recorded|command|human)/.test(backend)
-        ? 'The same command goes on: replies that were recorded are not asked for again.'
+        ? 'The same command continues: replies that were recorded are not asked for again.'
         : 'The same command starts over. The file of --out has the replies so far.',
   ],
   screen: ({ backend }) => screenOf(backend),
