@@ -62,6 +62,11 @@ const places = (src) => ({
       const target = path.relative(path.dirname(src), path.resolve(resolveDir, name));
       return { path: `../${target.split(path.sep).join('/')}`, external: true };
     });
+    // Zod's own namespace holds its messages in 60 languages, and takes English
+    onLoad({ filter: /zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+      loader: 'js',
+    }));
     onLoad({ filter: /\.js$/ }, ({ path: file }) => {
       const module = path.relative(src, file).split(path.sep).join('/');
       return module.startsWith('..')
@@ -100,6 +105,14 @@ async function codeOf(src) {
   );
 }
 
+/** What --help says of each command, so that it loads none of them. */
+async function summariesOf(src) {
+  const file = path.join(src, 'cli', 'commands.js');
+  if (!existsSync(file)) return [];
+  const { loadCommands } = await import(pathToFileURL(file).href);
+  return (await loadCommands()).map(({ command, describe }) => ({ command, describe }));
+}
+
 /**
  * @param root of the project, whose dist/src is built
  * @param bundled false: dist/program only starts dist/src, for coverage and mutants
@@ -125,7 +138,10 @@ export async function writeProgram(root, bundled) {
     metafile: true,
     legalComments: 'none',
     logLevel: 'warning',
-    define: { 'globalThis.isoproBundledCode': JSON.stringify(await codeOf(src)) },
+    define: {
+      'globalThis.isoproBundledCode': JSON.stringify(await codeOf(src)),
+      'globalThis.isoproBundledSummaries': JSON.stringify(await summariesOf(src)),
+    },
     // what CommonJS inside the bundle asks for
     banner: {
       js: "import { createRequire as requireFrom } from 'node:module';\nconst require = requireFrom(import.meta.url);",
