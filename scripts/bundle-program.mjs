@@ -50,6 +50,29 @@ const commandLine = {
   },
 };
 
+/**
+ * string-width builds tables of emoji where it is imported, a tenth of a short command's time.
+ * Printable ASCII needs none of them.
+ */
+const widths = {
+  name: 'widths',
+  setup({ onResolve, onLoad, resolve }) {
+    onResolve({ filter: /^string-width$/ }, async ({ path: name, pluginData, ...from }) => {
+      if (pluginData === 'itself') return undefined;
+      const { path: file } = await resolve(name, { ...from, pluginData: 'itself' });
+      return { path: file, namespace: 'widths' };
+    });
+    onLoad({ filter: /./, namespace: 'widths' }, ({ path: file }) => ({
+      contents: `
+        const ascii = /^[\\x20-\\x7e]*$/;
+        export default (text, options) =>
+          ascii.test(text) ? text.length : require(${JSON.stringify(file)}).default(text, options);`,
+      loader: 'js',
+      resolveDir: path.dirname(file),
+    }));
+  },
+};
+
 const places = (src) => ({
   name: 'places',
   setup({ onLoad, onResolve }) {
@@ -153,13 +176,13 @@ export async function writeProgram(root, bundled) {
         .map((program) => [fileOf(program), path.join(src, `${program}.js`)])
         .filter(([, file]) => existsSync(file)),
     );
-  const main = { entryPoints: entries([MAIN]), plugins: [commandLine, places(src)] };
-  const others = { entryPoints: entries(PROGRAMS), splitting: true, plugins: [places(src)] };
+  const main = { entryPoints: entries([MAIN]), plugins: [commandLine, widths, places(src)] };
+  const others = { entryPoints: entries(PROGRAMS), splitting: true, plugins: [widths, places(src)] };
   const inputs = [];
   for (const part of [main, others]) {
     if (Object.keys(part.entryPoints).length === 0) continue;
     const { metafile } = await esbuild.build({ ...options, ...part });
-    inputs.push(...Object.keys(metafile.inputs));
+    inputs.push(...Object.keys(metafile.inputs).filter((file) => !file.startsWith('widths:')));
   }
   writeFileSync(path.join(out, 'LICENSES.txt'), licences(root, inputs));
 }
