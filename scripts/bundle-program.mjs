@@ -177,7 +177,11 @@ export async function writeProgram(root, bundled) {
         .filter(([, file]) => existsSync(file)),
     );
   const main = { entryPoints: entries([MAIN]), plugins: [commandLine, widths, places(src)] };
-  const others = { entryPoints: entries(PROGRAMS), splitting: true, plugins: [widths, places(src)] };
+  const others = {
+    entryPoints: entries(PROGRAMS),
+    splitting: true,
+    plugins: [widths, places(src)],
+  };
   const inputs = [];
   for (const part of [main, others]) {
     if (Object.keys(part.entryPoints).length === 0) continue;

@@ -54,9 +54,9 @@ test('inspect: a table, every module, JSON', async () => {
   expect(table.stdout).toMatch(/^model +llama$/m);
   expect(table.stdout).toMatch(/^base +unknown$/m);
   expect(table.stdout).toMatch(/^attn_q +0-1 +4 +8 +64 x 64 +[\d.]+$/m);
-  expect((await lines.run(['adapters', 'inspect', file('adapter.gguf'), '--modules'])).stdout).toMatch(
-    /^blk\.1\.ffn_up +4 +8 +128 x 64( +[\d.]+){3}$/m,
-  );
+  expect(
+    (await lines.run(['adapters', 'inspect', file('adapter.gguf'), '--modules'])).stdout,
+  ).toMatch(/^blk\.1\.ffn_up +4 +8 +128 x 64( +[\d.]+){3}$/m);
   const { stdout } = await lines.run(['adapters', 'inspect', file('adapter.gguf'), '--json']);
   const inspection = JSON.parse(stdout) as AdapterInspection;
   expect(inspection).toMatchObject({

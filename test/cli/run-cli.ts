@@ -83,13 +83,16 @@ export async function runLinesMeanwhile(
 export class CommandLines {
   readonly #env: NodeJS.ProcessEnv;
   readonly #cwd: string | undefined;
+  readonly #program: readonly string[];
   readonly #waiting: ((result: CliResult | Error) => void)[] = [];
   #child: ChildProcessWithoutNullStreams | null = null;
   #complaints = '';
 
-  constructor(env: NodeJS.ProcessEnv = {}, cwd?: string) {
+  /** @param before what starts Node, with other rights for instance */
+  constructor(env: NodeJS.ProcessEnv = {}, cwd?: string, before: readonly string[] = []) {
     this.#env = env;
     this.#cwd = cwd;
+    this.#program = [...before, process.execPath, LINES];
   }
 
   run(args: readonly string[]): Promise<CliResult> {
@@ -104,7 +107,8 @@ export class CommandLines {
   }
 
   #start(): ChildProcessWithoutNullStreams {
-    const child = spawn(process.execPath, [LINES], {
+    const [program, ...args] = this.#program;
+    const child = spawn(program!, args, {
       cwd: this.#cwd,
       env: { ...process.env, ...this.#env },
     });
