@@ -141,7 +141,7 @@ test('publish, a gate that needs more and then accepts, use by name, a foreign b
   );
   expect(merged).toMatchObject({ code: 'ADAPTER_MISMATCH' });
   const where = ['--registry', file('home/registry')];
-  const generate = (model: string): ReturnType<typeof runCli> =>
+  const generate = (model: string): Promise<CliResult> =>
     cli(
       'generate',
       '--model',
