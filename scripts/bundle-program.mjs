@@ -159,6 +159,9 @@ export async function writeProgram(root, bundled) {
     target: 'node20',
     chunkNames: '[hash]',
     metafile: true,
+    // for node --enable-source-maps; the sources themselves are not in the package
+    sourcemap: true,
+    sourcesContent: false,
     legalComments: 'none',
     logLevel: 'warning',
     define: {
