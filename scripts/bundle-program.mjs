@@ -52,7 +52,7 @@ const commandLine = {
 
 /**
  * string-width builds tables of emoji where it is imported, a tenth of a short command's time.
- * Printable ASCII needs none of them.
+ * Lines of printable ASCII need none of them.
  */
 const widths = {
   name: 'widths',
@@ -64,9 +64,11 @@ const widths = {
     });
     onLoad({ filter: /./, namespace: 'widths' }, ({ path: file }) => ({
       contents: `
-        const ascii = /^[\\x20-\\x7e]*$/;
+        const ascii = /^[\\x20-\\x7e\\n]*$/;
         export default (text, options) =>
-          ascii.test(text) ? text.length : require(${JSON.stringify(file)}).default(text, options);`,
+          ascii.test(text)
+            ? text.replaceAll('\\n', '').length
+            : require(${JSON.stringify(file)}).default(text, options);`,
       loader: 'js',
       resolveDir: path.dirname(file),
     }));
