@@ -1,6 +1,6 @@
 // Writes the command line of dist/src to dist/program: a start of some hundred files takes two
-// thirds of the processor time of one of five hundred. The library stays as it is, and so do the
-// threads that import a user's modules, which may import the library.
+// thirds of the processor time of one of five hundred. The library stays as it is: a user's module
+// that a task's thread imports may import it, and then has its own instance of it.
 import { existsSync, readdirSync, readFileSync, rmSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -16,6 +16,7 @@ const PROGRAMS = [
   'tasks/scheduling/cp-sat-worker',
   'tasks/sql/query-program',
   'tasks/sql/query-thread',
+  'tasks/task-worker',
 ];
 /** Packages that are written into the bundle, with what they import. */
 const INSIDE = ['canonicalize', 'csv-parse', 'string-width', 'yargs', 'zod'];
