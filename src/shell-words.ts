@@ -31,7 +31,7 @@ export function shellWords(text: string, platform: NodeJS.Platform = process.pla
       word = (word ?? '') + inside;
       at = end;
     } else if (character === '\\' && !isWindows) {
-      if (next === undefined) refuse('a backslash stands at the end');
+      if (next === undefined) refuse('a backslash is at the end');
       word = (word ?? '') + next;
       at += 2;
     } else {

@@ -4,8 +4,8 @@ import { childEnvironment } from './keys.js';
 
 /**
  * A thread of this package's own script. Node's own flags, --input-type for one, are the caller's
- * and not that file's, so none is inherited. Its environment is this program's as it is now, without
- * keys: what judges replies runs in one. @throws IsoproError SYSTEM_LIMIT
+ * and not that file's, so none is inherited. Its environment is this program's as it is now,
+ * without keys: what judges replies runs in one. @throws IsoproError SYSTEM_LIMIT
  */
 export function startThread(script: URL, options: WorkerOptions = {}): Worker {
   try {

@@ -247,7 +247,7 @@ class Program {
     try {
       reply = replyShape.parse(JSON.parse(line.toString('utf8')));
     } catch {
-      this.#break(`wrote a line that is no reply: ${said(line)}`);
+      this.#break(`wrote a line that is not a reply: ${said(line)}`);
       return;
     }
     const found = this.#open.get(reply.id);

@@ -38,7 +38,9 @@ class Lines {
     this.#isTerminal = input.isTTY === true && output.isTTY === true;
   }
 
-  /** The next line; null: the end of the input, on a terminal Ctrl-D. @throws IsoproError ABORTED */
+  /**
+   * The next line; null: the end of the input, on a terminal Ctrl-D. @throws IsoproError ABORTED
+   */
   async next(signal: AbortSignal | undefined): Promise<string | null> {
     const hear = (): void => this.#heard();
     onAbort(signal, hear);

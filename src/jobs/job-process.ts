@@ -6,8 +6,8 @@
  * thread that answers requests computes nothing. A job that was killed resumes as its command does.
  *
  * Why a channel: a process whose queue is gone notices it at once and ends, so a queue that starts
- * again finds no writer on a run. Keys go over it, too, and not into the environment, which whatever
- * the job starts would inherit.
+ * again finds no writer on a run. Keys go over it, too, and not into the environment, which
+ * everything that the job starts would inherit.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -39,7 +39,7 @@ export const backendMembers = {
     )
     .default('local')
     .describe(`who answers: ${BACKEND_FORMS}`)
-    .meta({ names: 'backend' }),
+    .meta(local),
   keyEnv: z
     .string()
     .min(1)

@@ -25,6 +25,8 @@ export const evaluateSettings = z.strictObject({
   adapter: adapterName.optional(),
   registry: REGISTRY,
   ...backendMembers,
+  // the one operation whose jobs look the name up (evaluate.ts)
+  backend: backendMembers.backend.meta({ names: 'backend', local: false }),
   ...taskMembers,
   set: z
     .enum(SET_NAMES as [SetName, ...SetName[]])

@@ -84,7 +84,7 @@ describe('the words of a command', () => {
   test.each([
     [`a 'b`, /a quote ' is not closed/],
     ['a "b', /a quote " is not closed/],
-    ['a\\', /a backslash stands at the end/],
+    ['a\\', /a backslash is at the end/],
   ])('%s is refused', (text, message) =>
     expect(() => shellWords(text, 'linux')).toThrow(code('INVALID_ARGUMENT', message) as never),
   );
@@ -197,10 +197,10 @@ describe('a fault ends its sample or the request, and is typed', () => {
     [
       'a line that is no JSON',
       'garbage',
-      /wrote a line that is no reply: "Thinking about it\.\.\."/,
+      /wrote a line that is not a reply: "Thinking about it\.\.\."/,
     ],
-    ['an id of another type', 'number', /wrote a line that is no reply/],
-    ['a reply without text', 'textless', /wrote a line that is no reply/],
+    ['an id of another type', 'number', /wrote a line that is not a reply/],
+    ['a reply without text', 'textless', /wrote a line that is not a reply/],
     ['a line without an end', 'huge', /wrote more than 16777216 bytes in one line/],
     ['a wrong id', 'other', /replied to request 1002, which was not made/],
     ['a second reply', 'twice', /replied to request 2 a second time/],

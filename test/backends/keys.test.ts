@@ -232,6 +232,32 @@ describe('a server that says the key', () => {
     // the verifier ran beside the back end whose key it may not see
     expectWithout('task-thread.json');
   });
+  test('and asks for it of a job, whose own process has it from the channel alone', async () => {
+    answer = () => ({
+      status: 200,
+      body: JSON.stringify({
+        choices: [
+          { index: 0, message: { role: 'assistant', content: 'a' }, finish_reason: 'stop' },
+        ],
+      }),
+    });
+    heard.splice(0);
+    process.env.OF_KEY_ENV = canaryOf('OF_KEY_ENV');
+    declareKey('OF_KEY_ENV');
+    const settings = {
+      ...{ backend: `${url}#model`, keyEnv: 'OF_KEY_ENV', record: file('job.jsonl') },
+      ...{ task: file('letters.mjs'), set: 'dev', perTier: 2 },
+    };
+    rmSync(path.join(dumps, 'task-thread.json'));
+    const job = new JobProcess({ work: { operation: 'eval', settings }, onEvent: () => {} });
+    job.admit();
+    const outcome = await job.outcome;
+    delete process.env.OF_KEY_ENV;
+    expect(outcome).toMatchObject({ kind: 'result', result: { backend: { kind: 'server' } } });
+    expect(new Set(heard)).toEqual(new Set([`Bearer ${canaryOf('OF_KEY_ENV')}`]));
+    expect(keysIn(JSON.stringify([dumped('task-thread.json'), outcome]))).toEqual([]);
+    expect(leaks()).toEqual([]);
+  });
   test('or that is not there', async () => {
     const evaluated = await evaluate('http://127.0.0.1:9/v1', '--max-requests', '2');
     expect(evaluated).toMatchObject({
@@ -260,7 +286,10 @@ describe('in this process', () => {
     const worker = file('worker.mjs');
     writeFileSync(
       worker,
-      `process.once('message', (work) => process.send({ type: 'result', result: { work, env: process.env } }, () => process.disconnect()));`,
+      `process.once('message', (work) => {
+         const result = { work, env: process.env };
+         process.send({ type: 'result', result }, () => process.disconnect());
+       });`,
     );
     declareKey('OF_KEY_ENV');
     const handed = async (settings: object): Promise<string[]> => {
