@@ -56,6 +56,8 @@ export interface Decider<T extends TraineeTypes = TraineeTypes> extends Reader<T
   /** Milliseconds that it may take if the caller does not say. */
   readonly timeout?: number;
   ask(question: Question<T>, options: DecideOptions): Promise<Replied>;
+  /** Resolves when nothing of it is under way any more, as after an answer that came too late. */
+  settled?(): Promise<unknown>;
 }
 
 export const isDecider = <T extends TraineeTypes>(policy: object): policy is Decider<T> =>
@@ -137,8 +139,13 @@ async function ask<T extends TraineeTypes>(
     return { ...replied, reading, failure };
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code === 'ABORTED') throw error;
+    const { cause } = error;
+    // a person who ends the input ends the run, which can be gone on with
+    if (cause instanceof IsoproError && cause.code === 'ABORTED') throw cause;
     const { code, message: reason } = error;
     return { ...FREE, reply: null, reading: { choice: null, reason }, failure: { code, reason } };
+  } finally {
+    await decider.settled?.();
   }
 }
 
