@@ -1,6 +1,7 @@
 import { LORA } from '../trainees/lora/trainee.js';
 import { auditProcess, type ProcessAudit, type ViolationKind } from './obligations.js';
 import { DEFAULT_TARGET } from './options.js';
+import { deciderFigures, type DeciderFigures } from './questions.js';
 import { scheduleFactor } from './schedule.js';
 import { emitScores, scoreProcess } from './scores.js';
 import type { Step } from './step.js';
@@ -33,19 +34,31 @@ function violationsOf(
     : { said: counts.join(', '), status: 'findings' };
 }
 
-export const ruleCoverageAudit: Step<'process' | 'start', 'audit'> = {
+/** Decisions and process score of each source: `model 4 (process 1.00), fallback 1`. */
+const bySource = ({ sources }: DeciderFigures): string =>
+  sources.length === 0
+    ? 'no question to the decider'
+    : sources
+        .map(({ source, decisions, processScore }) => {
+          const score = processScore === null ? '' : ` (process ${processScore.toFixed(2)})`;
+          return `${source} ${decisions}${score}`;
+        })
+        .join(', ');
+
+export const ruleCoverageAudit: Step<'process' | 'start' | 'questions', 'audit' | 'deciders'> = {
   name: 'rule_coverage_audit',
   gate: 'process_only',
-  run: ({ process, start }) => {
+  run: ({ process, start, questions }) => {
     const audit = auditProcess(
       { ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) },
       LORA,
     );
     const { said, status } = violationsOf(audit, true);
     const { obligations, distinctRules } = audit;
+    const deciders = questions === null ? null : deciderFigures(questions, audit);
     return {
-      found: { audit },
-      detail: `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}; ${said}`,
+      found: { audit, deciders },
+      detail: `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}; ${said}${deciders === null ? '' : `; ${bySource(deciders)}`}`,
       status,
     };
   },
