@@ -5,7 +5,7 @@ import type { Fresh } from './fresh-problems.js';
 import { NotEnded } from './hard-fail.js';
 import type { HeldOutResult } from './held-out.js';
 import type { Violation } from './obligations.js';
-import type { DeciderFigures } from './questions.js';
+import type { JudgedDeciders } from './questions.js';
 import { checkOptions, type JudgeOptions } from './options.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
 import { JUDGE } from './steps.js';
@@ -68,7 +68,7 @@ export interface JudgeReport {
   /** Thresholds with which the run replaced those of its profile, such as `r3.patience 9 (2)`. */
   readonly ruleSettings: readonly string[];
   /** What a decider did, by who answered; null if the policy chooses from no menu. */
-  readonly deciders: DeciderFigures | null;
+  readonly deciders: JudgedDeciders | null;
   readonly steps: readonly TraceStep[];
 }
 

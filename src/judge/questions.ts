@@ -70,6 +70,18 @@ export interface DeciderFigures {
   readonly cost: number | null;
 }
 
+/** What came of asking the base model again. */
+export interface AskedAgain {
+  readonly asked: number;
+  /** Of them, answered as in the run. */
+  readonly same: number;
+  /** Why none was asked; null otherwise. */
+  readonly reason: string | null;
+}
+
+/** Figures, and what came of asking again; null if nothing was to be asked again. */
+export type JudgedDeciders = DeciderFigures & { readonly askedAgain: AskedAgain | null };
+
 /** The situation in which a question was asked, as the log has it. */
 function contextOf(
   { evaluations, history, decisions, config }: Process,
@@ -118,7 +130,9 @@ function checkAnswer(
       );
   }
   if ((own === undefined) !== (failure !== null))
-    fail(`the question of record ${gseq} does not say why the script answered it, or says it in vain`);
+    fail(
+      `the question of record ${gseq} does not say why the script answered it, or says it in vain`,
+    );
   return option;
 }
 

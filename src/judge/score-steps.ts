@@ -1,5 +1,7 @@
 import { LORA } from '../trainees/lora/trainee.js';
 import { auditProcess, type ProcessAudit, type ViolationKind } from './obligations.js';
+import { askAgain } from './ask-again.js';
+import { HardFail } from './hard-fail.js';
 import { DEFAULT_TARGET } from './options.js';
 import { deciderFigures, type DeciderFigures } from './questions.js';
 import { scheduleFactor } from './schedule.js';
@@ -45,20 +47,42 @@ const bySource = ({ sources }: DeciderFigures): string =>
         })
         .join(', ');
 
-export const ruleCoverageAudit: Step<'process' | 'start' | 'questions', 'audit' | 'deciders'> = {
+export const ruleCoverageAudit: Step<
+  'process' | 'start' | 'questions' | 'options' | 'model' | 'loaded' | 'sameMachine',
+  'audit' | 'deciders'
+> = {
   name: 'rule_coverage_audit',
   gate: 'process_only',
-  run: ({ process, start, questions }) => {
+  run: async ({ process, start, questions, options, model, loaded, sameMachine }) => {
     const audit = auditProcess(
       { ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) },
       LORA,
     );
     const { said, status } = violationsOf(audit, true);
     const { obligations, distinctRules } = audit;
-    const deciders = questions === null ? null : deciderFigures(questions, audit);
+    const { askAgain: most = 0, signal } = options;
+    const again =
+      questions === null || most === 0
+        ? null
+        : await askAgain(questions, {
+            model,
+            sha256: start.model.sha256,
+            adapter: loaded,
+            most,
+            signal,
+          });
+    if (again !== null && sameMachine && again.same < again.asked)
+      throw new HardFail(
+        'rule_coverage_audit',
+        `of ${plural(again.asked, 'question')} that the base model was asked again, it answered ${again.same} as the run says`,
+      );
+    const deciders =
+      questions === null
+        ? null
+        : { ...deciderFigures(questions, audit), askedAgain: again };
     return {
       found: { audit, deciders },
-      detail: `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}; ${said}${deciders === null ? '' : `; ${bySource(deciders)}`}`,
+      detail: `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}; ${said}${deciders === null ? '' : `; ${bySource(deciders)}`}${again === null ? '' : `; asked again: ${again.reason ?? `${again.same} of ${again.asked} alike`}`}`,
       status,
     };
   },

@@ -8,11 +8,7 @@ import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
 import { given } from '../given.js';
-import {
-  askedNow,
-  readerOf,
-  type DeciderCommitment,
-} from '../monitor/policies/commitment.js';
+import { askedNow, readerOf, type DeciderCommitment } from '../monitor/policies/commitment.js';
 import { humanDecider } from '../monitor/policies/human.js';
 import { letterAt, promptText } from '../monitor/policies/prompt.js';
 import { MOST_ORDERS, ordersOf } from '../monitor/policies/readout.js';
@@ -48,7 +44,8 @@ const MOST_FEEDBACK = 20_000;
 const READOUT_TIMEOUT = 600_000;
 
 /** The table that ships with the package. @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT */
-const shippedTable = (): TableChoices => checked(tableFile, readJson(fileURLToPath(TABLE)), 'table').choices;
+const shippedTable = (): TableChoices =>
+  checked(tableFile, readJson(fileURLToPath(TABLE)), 'table').choices;
 
 async function modelDecider(
   name: string,

@@ -15,12 +15,11 @@ import type { RunSettingsInput } from '../../src/training/settings.js';
 import { ONE_TIER, writeLetterModel, writeLetterTask } from './letters.js';
 import { SETTINGS } from './remedy-runs.js';
 
-/** R1 fires on its high side and R2 too, in every iteration that they are not silent. */
+/** R1 fires on its high side in every iteration in which it is not silent. */
 export const FIRING: RuleConfigInput = {
   persistence: 1,
   coolDown: 0,
   r1: { updateRatioLow: 1e-13, updateRatioHigh: 1e-12, minSteps: 0 },
-  r2: { noiseToBatchLow: 1e-12, noiseToBatchHigh: 1e-9 },
 };
 
 export function writeDeciderInputs(folder: string): void {
@@ -46,10 +45,12 @@ export function deciderRun(
     mergeSettings(
       SETTINGS,
       {
-        iterations: 4,
+        iterations: 3,
         model: { name: join(folder, 'letters.gguf'), contextTokens: 8192 },
         task: join(folder, 'letters.mjs'),
-        monitor: { policy: policy.replace(/^model:(.+\.gguf)$/, (_, name) => `model:${join(folder, name)}`) },
+        monitor: {
+          policy: policy.replace(/^model:(.+\.gguf)$/, (_, name) => `model:${join(folder, name)}`),
+        },
       },
       settings,
     ),
@@ -74,7 +75,7 @@ if (process.argv[1] === import.meta.filename) {
     string,
     string,
   ];
-  let [questions, begun] = [0, false];
+  let begun = false;
   let seen = 0;
   const die = (): void => void process.kill(process.pid, 'SIGKILL');
   // the states of one iteration in their order: question, its head, decision, effect
@@ -86,9 +87,7 @@ if (process.argv[1] === import.meta.filename) {
   await deciderRun(folder, out, policy, {
     ask: async (text, signal) => {
       begun = true;
-      questions++;
       return ask(text, signal);
     },
   });
-  console.log(questions);
 }

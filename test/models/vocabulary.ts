@@ -47,9 +47,9 @@ export const BYTE_CHARACTERS: readonly string[] = (() => {
  * first seen.
  */
 function learnMerges(count: number, corpus = CORPUS): [string, string][] {
-  const words = corpus.match(/ ?[a-z]+|[^a-z]+/gi)!.map((word) =>
-    [...Buffer.from(word)].map((byte) => BYTE_CHARACTERS[byte]!),
-  );
+  const words = corpus
+    .match(/ ?[a-z]+|[^a-z]+/gi)!
+    .map((word) => [...Buffer.from(word)].map((byte) => BYTE_CHARACTERS[byte]!));
   const merges: [string, string][] = [];
   while (merges.length < count) {
     const frequencies = new Map<string, number>();
