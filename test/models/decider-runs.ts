@@ -46,7 +46,7 @@ export function deciderRun(
     mergeSettings(
       SETTINGS,
       {
-        iterations: 3,
+        iterations: 4,
         model: { name: join(folder, 'letters.gguf'), contextTokens: 8192 },
         task: join(folder, 'letters.mjs'),
         monitor: {
