@@ -85,10 +85,9 @@ if (process.argv[1] === import.meta.filename) {
     if (++seen === Number(nth)) die();
   });
   const ask = drawing(folder);
-  await deciderRun(folder, out, policy, {
-    ask: async (text, signal) => {
-      begun = true;
-      return ask(text, signal);
-    },
-  });
+  const asking: RunOptions['ask'] = async (text, signal) => {
+    begun = true;
+    return ask(text, signal);
+  };
+  await deciderRun(folder, out, policy, { ask: asking }, { iterations: 2 });
 }
