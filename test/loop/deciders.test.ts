@@ -187,7 +187,12 @@ describe('each policy that chooses from a menu', () => {
   });
 
   test('a model that cannot read so long a prompt: the script answers all along, the run ends and says so', async () => {
-    await deciderRun(folder, 'short', 'model:short.gguf', {}, { iterations: 1 });
+    const notices: string[] = [];
+    const onNotice = (text: string): void => void notices.push(text);
+    await deciderRun(folder, 'short', 'model:short.gguf', { onNotice }, { iterations: 1 });
+    expect(notices.join('\n')).toMatch(
+      /the script answered R1 in iteration 1 in place of model:short\.gguf: .*context of 1024/,
+    );
     const questions = questionsOf(recordsOf('short'));
     expect(questions).toHaveLength(1);
     for (const question of questions)
