@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
 import { IsoproError } from '../errors.js';
+import { passEnvironment } from '../keys.js';
 import { misuseText, wrongNumber } from './misuse.js';
-import { COMMAND_NAMES, loadCommands } from './commands.js';
+import { COMMAND_NAMES, commandsFor } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
 /** Ours: yargs would take that of the program around it. */
@@ -26,6 +27,15 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 // nobody reads what is said beside the output: that is no failure of what is done
 process.stderr.on('error', () => undefined);
 
+/** @throws UsageError */
+function pass(names: readonly string[] = []): void {
+  try {
+    passEnvironment(...names);
+  } catch (error) {
+    throw new UsageError((error as IsoproError).message);
+  }
+}
+
 /**
  * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its
  * remedy), 2 wrong usage, 130 cancelled with Ctrl-C; a command that documents others says so in its
@@ -36,7 +46,7 @@ export async function commandLine(args: readonly string[]): Promise<void> {
   const json = args.includes('--json');
   const [given] = args;
   // not within the try below: main.ts knows why a file of the program's own could not be imported
-  const commands = await loadCommands(given);
+  const commands = await commandsFor(args);
   try {
     const parser = yargs([...args]);
     await parser
@@ -52,10 +62,19 @@ export async function commandLine(args: readonly string[]): Promise<void> {
         global: true,
         describe: 'machine-readable output on stdout, progress on stderr',
       })
+      .option('pass-env', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        global: true,
+        describe:
+          'NAME: hand this environment variable to tasks, verifiers and other programs, although it may hold a key; repeatable',
+      })
       .strict()
       .middleware((argv) => {
         const wrong = wrongNumber(argv, args);
         if (wrong !== null) throw new UsageError(wrong);
+        pass(argv.passEnv as readonly string[] | undefined);
       })
       // yargs lays its help out for each command that it runs, which takes longer than to start
       .wrap(args.includes('--help') ? Math.min(110, process.stdout.columns ?? 110) : null)
