@@ -167,7 +167,7 @@ async function answeredElsewhere(request: LoopRequest, context: Context): Promis
 
 async function loop(request: LoopRequest, context: Context): Promise<LoopOutcome> {
   const { stated, mode, dryRun, publish, registry } = request;
-  const { signal, tell } = context;
+  const { signal, tell, ask } = context;
   const options = given(request, 'logTo', 'verifierThreads', 'out');
   const { onDownload, ...hooks } = hooksOf(tell);
   const { model, task } = resolveSettings(stated);
@@ -186,6 +186,9 @@ async function loop(request: LoopRequest, context: Context): Promise<LoopOutcome
   let nothingRun = true;
   const result = await trackedRun(settings, {
     ...asked,
+    ...(ask !== undefined && {
+      ask: (text: string, over: AbortSignal) => ask([{ role: 'user', content: text }], over),
+    }),
     onBegin(begun) {
       nothingRun = false;
       resumedAfter = begun.resumedAfter;
@@ -291,7 +294,7 @@ export const selfImprove = loopOperation({
   settings: z.strictObject({
     ...runMembers,
     algorithm: algorithm.unwrap().omit({ id: true, fromBase: true }).prefault({}),
-    monitor: monitor.unwrap().omit({ policy: true }).prefault({}),
+    monitor: monitor.unwrap().omit({ policy: true, margin: true }).prefault({}),
     evaluation: evaluation.unwrap().omit({ gate: true }).prefault({}),
     ...own.shape,
   }),

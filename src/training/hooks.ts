@@ -3,6 +3,7 @@
  * but an exception in one ends it.
  */
 import type { Dictionary } from '../dictionary.js';
+import type { TableChoices } from '../monitor/policies/table.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
 import type { TierCounts } from '../run-folder/derived-figures.js';
 import type { Failures } from '../tasks/failures.js';
@@ -10,6 +11,7 @@ import type { PairedChange, Summary } from '../statistics/index.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { LoraReport } from './monitor-session.js';
 import type { RunSettings } from './settings.js';
+import type { DecidingBackend } from './votes-decider.js';
 
 export const STAGES = [
   'load',
@@ -123,8 +125,22 @@ export interface RunOptions extends RunHooks {
    * policy decides the same on the same measurements.
    */
   readonly policy?: LoraPolicy;
-  /** Time limit of a decision in milliseconds. Default 60,000. */
+  /**
+   * Time limit of a decision in milliseconds. Default 60,000; 600,000 for a person and for a model
+   * that decides.
+   */
   readonly policyTimeout?: number;
+  /** Feedback on earlier attempts, which a policy `model:` or `human` is shown. Part of the run. */
+  readonly feedback?: string;
+  /** The options by rule and side that the policy `table` looks up in place of the one that ships. */
+  readonly table?: TableChoices;
+  /**
+   * Back end that decides in place of a model in this process. The policy of the settings is then
+   * `model:NAME`, and NAME is what the run calls it.
+   */
+  readonly decider?: DecidingBackend;
+  /** Shows a text to a person and waits for words: for the policy `human`. */
+  readonly ask?: (text: string, signal: AbortSignal) => Promise<string>;
   /** Thresholds that replace those of the profile. */
   readonly rules?: RuleConfigInput;
   /**

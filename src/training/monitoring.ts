@@ -6,7 +6,7 @@ import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import type { Measurement } from '../monitor/measurements.js';
-import { DEFAULT_POLICY_TIMEOUT, observe } from '../monitor/policy.js';
+import { observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
 import { heldOutReading } from '../run-folder/derived-figures.js';
 import type { TierVerdicts } from '../statistics/index.js';
@@ -26,6 +26,7 @@ import type {
   Reporting,
   Training,
 } from './run-state.js';
+import { namedPolicy } from './policy-setting.js';
 import type { RunSettings } from './settings.js';
 
 /**
@@ -37,10 +38,9 @@ export const ruleConfigOf = (
   given: RuleConfigInput = {},
 ): RuleConfig => checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
 
-const OWN_POLICIES: Readonly<Record<RunSettings['monitor']['policy'], LoraPolicy>> = {
-  scripted,
-  observe,
-};
+const OWN_POLICIES: Readonly<Record<string, LoraPolicy>> = { scripted, observe };
+/** Names of the policies that choose from a menu, which openDecider opens. */
+const DECIDERS = /^(random|table|human|model:.*)$/s;
 const givenPolicy = z.custom<LoraPolicy>((value) => {
   const { name, decide } = (value ?? {}) as Partial<LoraPolicy>;
   return (
@@ -49,27 +49,30 @@ const givenPolicy = z.custom<LoraPolicy>((value) => {
 }, 'expected an object with `decide` and a `name` of 1 to 100 letters, digits and . : / @ _ -');
 
 /**
- * Who decides in a run, and within how many milliseconds.
+ * Who decides in a run, and within how many milliseconds. The policy is null where the setting
+ * names a decider, which has to be opened.
  * @param given in place of the setting's
  * @throws IsoproError INVALID_ARGUMENT, also for a policy that goes by the name of another
  */
 export function policyOf(
   settings: { readonly monitor: Pick<RunSettings['monitor'], 'policy'> },
   given?: LoraPolicy,
-  timeout = DEFAULT_POLICY_TIMEOUT,
-): { readonly policy: LoraPolicy; readonly timeout: number } {
+  timeout?: number,
+): { readonly policy: LoraPolicy | null; readonly timeout: number | undefined } {
   checked(
     z
       .int()
       .min(1)
-      .max(2 ** 31 - 1),
+      .max(2 ** 31 - 1)
+      .optional(),
     timeout,
     'policyTimeout',
   );
-  if (given === undefined) return { policy: OWN_POLICIES[settings.monitor.policy], timeout };
+  if (given === undefined)
+    return { policy: ownValue(OWN_POLICIES, settings.monitor.policy) ?? null, timeout };
   const policy = checked(givenPolicy, given, 'policy');
   const namesake = ownValue(OWN_POLICIES, policy.name);
-  if (namesake !== undefined && namesake !== policy)
+  if ((namesake !== undefined && namesake !== policy) || DECIDERS.test(policy.name))
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `policy.name: ${policy.name} is reserved for a built-in policy`,
@@ -133,6 +136,7 @@ export async function monitorIteration(
         learningRate: state.learningRate,
         batchSize: state.batchSize,
         maxGradNorm: state.maxNorm,
+        epsilon: state.epsilon,
         bestAdapter: state.best.adapterId!,
         lastSoundAdapter: state.sound!.adapterId,
         maxBatchSize: settings.optimiser.batchSize * MAX_BATCH_GROWTH,
@@ -145,6 +149,11 @@ export async function monitorIteration(
     hooks.onNotice?.(
       `the policy gave no valid answer to ${report.refused.rule} in iteration ${iteration}: ${report.refused.reason}`,
     );
+  for (const { rule, failure } of report.questions ?? [])
+    if (failure !== null)
+      hooks.onNotice?.(
+        `the script answered ${rule} in iteration ${iteration} in place of ${namedPolicy(settings.monitor.policy)}: ${failure.reason}`,
+      );
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;
 }
