@@ -67,7 +67,7 @@ export interface MonitoredRunOptions {
   readonly signal?: AbortSignal;
   /**
    * Called before each iteration: what makes the run sick. `poison`: rewards of that size instead
-   * of likelihood. `relabel`: that many symbols lead to others from now on, also in held-out data.
+   * of likelihood. `spoil`: that part of the labels is drawn at random from now on.
    */
   readonly before?: (
     iteration: number,
@@ -75,7 +75,7 @@ export interface MonitoredRunOptions {
       readonly trainer: Trainer;
       readonly executor: TrainerExecutor;
       readonly poison: (reward: number | null) => void;
-      readonly relabel: (symbols: number) => void;
+      readonly spoil: (noise: number) => void;
     },
   ) => unknown;
 }
@@ -130,28 +130,38 @@ async function measure(
   return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length, verdicts };
 }
 
-/**
- * Probability of each symbol behind each symbol, log: `[symbols, symbols]`. What a model gives to
- * tokens that are no symbols is left out.
- */
-async function transitions(trainer: Trainer, symbols: number): Promise<Float64Array> {
-  const pairs = Array.from({ length: symbols * symbols }, (_, i): TrainSequence => ({
-    tokenIds: Int32Array.of(
-      FIRST_SYMBOL + Math.floor(i / symbols),
-      FIRST_SYMBOL + (i % symbols),
-    ),
-    labelMask: Uint8Array.of(0, 1),
-  }));
+/** Log-probability of each symbol behind each symbol, `[symbols][symbols]`. */
+async function transitions(trainer: Trainer, symbols: number): Promise<Float64Array[]> {
+  const pairs = Array.from(
+    { length: symbols * symbols },
+    (_, i): TrainSequence => ({
+      tokenIds: Int32Array.of(FIRST_SYMBOL + Math.floor(i / symbols), FIRST_SYMBOL + (i % symbols)),
+      labelMask: Uint8Array.of(0, 1),
+    }),
+  );
   const { sequences } = await trainer.evaluate(pairs);
-  return Float64Array.from(sequences, ({ logprobs }) => logprobs[1]!);
+  return Array.from({ length: symbols }, (_, from) =>
+    Float64Array.from(
+      sequences.slice(from * symbols, (from + 1) * symbols),
+      ({ logprobs }) => logprobs[1]!,
+    ),
+  );
 }
 
-/** KL(new‖old) of the next symbol, mean over symbols, nats. */
-function shiftOf(before: Float64Array, after: Float64Array): number {
-  const symbols = Math.sqrt(after.length);
-  let sum = 0;
-  after.forEach((logp, i) => (sum += Math.exp(logp) * (logp - before[i]!)));
-  return sum / symbols;
+/**
+ * KL(new‖old) of the next token behind each symbol, mean, nats; tokens that are no symbols count as
+ * one.
+ */
+function shiftOf(before: readonly Float64Array[], after: readonly Float64Array[]): number {
+  const withRest = (row: Float64Array): number[] => {
+    const rest = 1 - row.reduce((sum, logp) => sum + Math.exp(logp), 0);
+    return [...row, Math.log(Math.max(rest, 1e-12))];
+  };
+  const rows = after.map((row, from) => {
+    const old = withRest(before[from]!);
+    return withRest(row).reduce((sum, logp, to) => sum + Math.exp(logp) * (logp - old[to]!), 0);
+  });
+  return rows.reduce((sum, kl) => sum + kl, 0) / rows.length;
 }
 
 async function importDead(trainer: Trainer, dead: DeadDirections): Promise<void> {
@@ -183,7 +193,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     microBatch = 4,
     maxBatchSize = 64,
     symbols = 24,
-    noise = 0.1,
+    noise: first = 0.1,
     warmup = 32,
     fixed,
     maxNorm = 1,
@@ -193,7 +203,8 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     measuresShift = false,
   } = options;
   const random = new Random(seed);
-  let f = permutation(random, symbols);
+  const f = permutation(random, symbols);
+  let noise = first;
   let reward: number | null = null;
   const draw = (count: number): TrainSequence[] =>
     walk(random, f, count, noise).map((sequence) =>
@@ -202,13 +213,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
         : { ...sequence, advantages: new Float32Array(LENGTH).fill(reward) },
     );
   const own = fixed === undefined ? null : draw(fixed);
-  const drawDev = (): TrainSequence[] => walk(new Random(seed ^ 0x5eedn), f, EVALUATED, 0);
-  let dev = drawDev();
-  // the first symbols change places in a circle: the walk stays a permutation
-  const relabel = (count: number): void => {
-    f = f.map((to, from) => (from < count ? f[(from + 1) % count]! : to));
-    dev = drawDev();
-  };
+  const dev = walk(new Random(seed ^ 0x5eedn), f, EVALUATED, 0);
   await using trainer = await createTrainer(
     { path: SCENARIO_MODEL },
     {
@@ -252,7 +257,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
   kept.set(sound, await trainer.snapshot());
   for (let n = 0; n < iterations && !stopped && !reached; n++) {
     options.signal?.throwIfAborted();
-    await options.before?.(n, { trainer, executor, poison: (x) => (reward = x), relabel });
+    await options.before?.(n, { trainer, executor, poison: (x) => (reward = x), spoil: (part) => (noise = part) });
     const earlier = measuresShift ? await transitions(trainer, symbols) : null;
     const steps = [];
     batchSizes.push(batch);

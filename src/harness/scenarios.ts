@@ -92,7 +92,7 @@ export const SCENARIOS: readonly Scenario[] = [
     rule: 'R1',
     side: 'high',
     criterion: 'KL',
-    parameters: { rate: log(3e-3, 2e-3, 4e-3), noise: linear(0.4, 0.3, 0.5) },
+    parameters: { rate: log(2.3e-3, 2e-3, 2.6e-3), noise: linear(0.35, 0.3, 0.4) },
     options: ({ rate, noise }) => ({
       noise,
       symbols: 16,
@@ -218,7 +218,7 @@ export const SCENARIOS: readonly Scenario[] = [
     rule: 'R7',
     side: 'high',
     criterion: 'gradient over its median',
-    parameters: { rate: log(2e-3, 1.6e-3, 2.4e-3), factor: log(50, 40, 60), at: whole(6, 5, 7) },
+    parameters: { rate: log(2e-3, 1.5e-3, 1.8e-3), factor: log(50, 42, 52), at: whole(6, 6, 7) },
     options: ({ rate, factor, at }) => ({
       noise: 0,
       learningRate: rate,
@@ -227,19 +227,21 @@ export const SCENARIOS: readonly Scenario[] = [
     }),
   }),
   scenario({
-    id: 'labels-change',
-    name: 'symbols that lead to others from one iteration on',
+    id: 'labels-spoilt',
+    name: 'nearly all labels wrong from one iteration on',
     rule: 'R7',
     side: 'high',
     criterion: 'gradient outside its past',
-    parameters: { rate: log(3e-4, 2e-4, 4e-4), changed: whole(12, 8, 16), at: whole(6, 5, 7) },
-    options: ({ rate, changed, at }) => ({
-      noise: 0,
-      warmup: 160,
+    parameters: { rate: log(2e-4, 1.5e-4, 3e-4), noise: linear(1, 0.93, 1), at: whole(7, 7, 8) },
+    options: ({ rate, noise, at }) => ({
+      noise: 0.25,
+      warmup: 96,
+      batchSize: 48,
       learningRate: rate,
       maxNorm: 100,
-      iterations: 14,
-      before: once(at, ({ relabel }) => relabel(changed)),
+      stepsEach: 4,
+      iterations: 16,
+      before: once(at, ({ spoil }) => spoil(noise)),
     }),
   }),
   scenario({
