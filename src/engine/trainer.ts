@@ -41,6 +41,7 @@ import {
 import {
   objective as objectiveSchema,
   loraModule,
+  planAll,
   planTargets,
   stepRequest,
   trainerOptions,
@@ -141,6 +142,11 @@ export class Trainer {
   /** Shape of the model and the adapter; `steps` counts updates. */
   get info(): Readonly<NativeTrainerInfo> {
     return this.#info;
+  }
+
+  /** The linear maps of these layers that can be adapted, whether they are or not. */
+  adaptable(layers: readonly number[]): { layer: number; module: LoraModule }[] {
+    return planAll(layers, this.#shape).map(({ layer, module }) => ({ layer, module }));
   }
 
   /** @internal What its calls have cost so far, for benchmarks. */

@@ -323,3 +323,7 @@ export function planTargets(settings: z.output<typeof lora>, shape: BlockShape):
       })),
     );
 }
+
+/** Returns all modules of these layers that can be adapted. */
+export const planAll = (layers: readonly number[], shape: BlockShape): PlannedTarget[] =>
+  layers.length === 0 ? [] : planTargets(lora.parse({ layers }), shape);

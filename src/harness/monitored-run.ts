@@ -312,6 +312,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
           learningRate: inForce.learningRate,
           batchSize: batch,
           maxGradNorm: inForce.maxNorm,
+          epsilon: inForce.epsilon,
           bestAdapter: best.digest || sound,
           lastSoundAdapter: sound,
           maxBatchSize,

@@ -74,6 +74,16 @@ export const decisionSchema = <T extends TraineeTypes>(
     ...members,
   });
 
+/** Making a schema takes longer than a check by it. */
+const schemas = new WeakMap<object, z.ZodType>();
+function schemaOf<T extends TraineeTypes>(watched: Watched<T>): z.ZodType {
+  const known = schemas.get(watched);
+  if (known !== undefined) return known;
+  const made = decisionSchema(watched);
+  schemas.set(watched, made);
+  return made;
+}
+
 const refuse = (reason: string): never => {
   throw new IsoproError('DECISION_INVALID', reason);
 };
@@ -101,7 +111,7 @@ export function checkDecision<T extends TraineeTypes>(
       cause,
     });
   }
-  const parsed = decisionSchema(watched).safeParse(data);
+  const parsed = schemaOf(watched).safeParse(data);
   if (!parsed.success) return refuse(`not a decision: ${z.prettifyError(parsed.error)}`);
   const decision = parsed.data as Decision<T['operation']>;
   const [rule] = decision.cites;

@@ -4,16 +4,10 @@
  */
 import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
-import {
-  acts,
-  checkDecision,
-  MAX_DEFERRAL,
-  openedAt,
-  type Decision,
-  type LoggedDecision,
-} from './decision.js';
+import { acts, checkDecision, openedAt, type Decision, type LoggedDecision } from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
 import type { Iteration, Measurement } from './measurements.js';
+import { defer } from './menu.js';
 import type { Watched } from './rule-set.js';
 import type { RuleId } from './rules.js';
 import type { TraineeTypes } from './trainee.js';
@@ -59,23 +53,6 @@ export interface Policy<T extends TraineeTypes = TraineeTypes> {
 
 /** Default of the milliseconds that a policy may take. */
 export const DEFAULT_POLICY_TIMEOUT = 60_000;
-
-/** Returns a decision that changes nothing; the rule must be clear by `until`. */
-export function defer(
-  rule: RuleId,
-  iteration: number,
-  reason: string,
-  until = iteration + MAX_DEFERRAL,
-): Decision<never> {
-  return {
-    event_type: 'rule_triggered_no_action',
-    cites: [rule],
-    justification: reason,
-    remedy_direction: 'none',
-    edit: [],
-    deferral: { until, reason },
-  };
-}
 
 /** Policy that only logs and changes nothing. */
 export const observe = {

@@ -5,6 +5,7 @@
 import type { z } from 'zod';
 import type { Dictionary } from '../dictionary.js';
 import type { Step } from './measurements.js';
+import type { BreachSide, RuleId } from './rules.js';
 
 export const EVENT_TYPES = [
   'hyperparameter_change',
@@ -82,6 +83,27 @@ export interface OperationForm<O extends Operation = Operation, M = unknown> {
   restructure?(operation: O, structure: Structure<M>, measured: Measured): Structure<M> | string;
 }
 
+/** A rule that fired, and what it fired on, as far as the cure depends on it. */
+export interface Breach<S = unknown> {
+  readonly rule: RuleId;
+  readonly side: BreachSide;
+  /** Modules that breach, if the rule looks at modules. */
+  readonly modules: readonly string[];
+  /** Fired again soon after its remedy was executed. */
+  readonly recurrence: boolean;
+  readonly settings: S;
+}
+
+/** One cure of a breach, with everything filled in. */
+export interface Remedy<O extends Operation = Operation> {
+  /** Stable name, the same in every run: `set_lr x1/5`. */
+  readonly id: string;
+  /** What it does, in words. */
+  readonly words: string;
+  /** Operations in this order: all of one class of event, and serving the rule's direction. */
+  readonly edit: readonly O[];
+}
+
 /** The types of one kind of trainee. */
 export interface TraineeTypes {
   /** Settings that a policy sees during training. */
@@ -106,6 +128,10 @@ export interface Trainee<T extends TraineeTypes = TraineeTypes> {
     >;
   };
   readonly structure: ModuleForm<T['module']>;
+  /**
+   * Returns every remedy that is admissible for a breach, none twice; empty where no remedy is left.
+   */
+  remedies(breach: Breach<T['settings']>): readonly Remedy<T['operation']>[];
   /** Returns the digests of the restorable states, by name. */
   snapshots(settings: T['settings']): Readonly<Record<string, string>>;
 }

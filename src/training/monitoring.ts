@@ -133,6 +133,7 @@ export async function monitorIteration(
         learningRate: state.learningRate,
         batchSize: state.batchSize,
         maxGradNorm: state.maxNorm,
+        epsilon: state.epsilon,
         bestAdapter: state.best.adapterId!,
         lastSoundAdapter: state.sound!.adapterId,
         maxBatchSize: settings.optimiser.batchSize * MAX_BATCH_GROWTH,

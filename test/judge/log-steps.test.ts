@@ -90,6 +90,8 @@ async function run(
       batchSize: 16,
       maxBatchSize: 64,
       maxGradNorm: clip,
+      epsilon: 1e-8,
+      unadapted: [],
       bestAdapter: 'ab'.repeat(32),
       lastSoundAdapter: 'cd'.repeat(32),
       modules: Object.fromEntries(

@@ -63,6 +63,24 @@ export const CLASSIFIER: Watched<ClassifierTypes> = {
       difference: (expected, found) =>
         expected.units === found.units ? null : `has ${found.units} units, not ${expected.units}`,
     },
+    remedies: ({ rule, side, settings: { learningRate, activation } }) => [
+      ...(rule === 'R5' && activation === 'relu'
+        ? (['leaky_relu', 'gelu'] as const).map((to) => ({
+            id: `swap_activation ${to}`,
+            words: `replace ${activation} by ${to}`,
+            edit: [{ op: 'swap_activation', to }] as const,
+          }))
+        : []),
+      ...(rule === 'R1' && side !== 'low'
+        ? [
+            {
+              id: 'rate x1/3',
+              words: 'divide the rate by 3',
+              edit: [{ op: 'rate', to: learningRate / 3 }] as const,
+            },
+          ]
+        : []),
+    ],
     snapshots: ({ champion }) => ({ champion }),
   },
   ruleSet: {

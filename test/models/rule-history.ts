@@ -21,6 +21,8 @@ export const SETTINGS: TrainerSettings = {
   batchSize: 16,
   maxBatchSize: 64,
   maxGradNorm: 2,
+  epsilon: 1e-8,
+  unadapted: [],
   bestAdapter: 'ab'.repeat(32),
   lastSoundAdapter: 'cd'.repeat(32),
   modules: {},

@@ -522,7 +522,9 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       batchSize,
       maxBatchSize: 32,
       maxGradNorm: inForce.maxNorm,
+      epsilon: inForce.epsilon,
       modules,
+      unadapted: [],
       bestAdapter,
       lastSoundAdapter: sound,
     });

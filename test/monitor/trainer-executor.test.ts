@@ -67,6 +67,8 @@ function executorOf(trainer: Trainer, learningRate: number, dropout?: number): T
 const SETTINGS = {
   batchSize: 8,
   maxBatchSize: 64,
+  epsilon: 1e-8,
+  unadapted: [],
   bestAdapter: 'ab'.repeat(32),
   lastSoundAdapter: 'cd'.repeat(32),
 };

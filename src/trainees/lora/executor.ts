@@ -4,7 +4,22 @@ import { IsoproError } from '../../errors.js';
 import type { RemedyExecutor } from '../../monitor/remedies.js';
 import type { Measured } from '../../monitor/trainee.js';
 import type { LoraOperation } from './operations.js';
-import type { TrainerSettings } from './trainee.js';
+import type { TrainerSettings } from './settings.js';
+
+/** `blk.3.attn_k` to its layer and target. */
+const TARGETS: Readonly<Record<string, LoraModule>> = {
+  attn_q: 'q',
+  attn_k: 'k',
+  attn_v: 'v',
+  attn_output: 'o',
+  ffn_gate: 'gate',
+  ffn_up: 'up',
+  ffn_down: 'down',
+  attn_qkv: 'qkv',
+};
+const TENSORS = Object.fromEntries(
+  Object.entries(TARGETS).map(([tensor, target]) => [target, tensor]),
+) as Readonly<Record<LoraModule, string>>;
 
 /** Actions that only the loop can do. */
 export interface LoopControl {
@@ -43,31 +58,25 @@ export interface ExecutedIteration {
 /** Returns what a policy may know from the trainer; batch and digests come from the loop. */
 export function trainerSettings(
   trainer: Trainer,
-  loop: Omit<TrainerSettings, 'modules'>,
+  loop: Omit<TrainerSettings, 'modules' | 'unadapted'>,
 ): TrainerSettings {
   const measured = trainer.stats?.modules;
   const modules = trainer.info.targets.map(({ module, rank, scale }) => [
     module,
     { rank, scale, dormantDirections: measured?.[module]?.dormantDirections ?? [] },
   ]);
-  return { ...loop, modules: Object.fromEntries(modules) };
+  const adapted = trainer.info.targets.map(({ module }) => module);
+  const layers = [...new Set(adapted.map((module) => Number(/^blk\.(\d+)\./.exec(module)?.[1])))];
+  const unadapted = trainer
+    .adaptable(layers)
+    .map(({ layer, module }) => `blk.${layer}.${TENSORS[module]}`)
+    .filter((module) => !adapted.includes(module));
+  return { ...loop, modules: Object.fromEntries(modules), unadapted };
 }
 
 /** Trainable parameters of each module, for an iteration's record. */
 export const moduleParameters = (trainer: Trainer): { readonly [module: string]: number } =>
   Object.fromEntries(trainer.info.targets.map(({ module, parameters }) => [module, parameters]));
-
-/** `blk.3.attn_k` to its layer and target. */
-const TARGETS: Readonly<Record<string, LoraModule>> = {
-  attn_q: 'q',
-  attn_k: 'k',
-  attn_v: 'v',
-  attn_output: 'o',
-  ffn_gate: 'gate',
-  ffn_up: 'up',
-  ffn_down: 'down',
-  attn_qkv: 'qkv',
-};
 
 /**
  * Carries remedies out on a trainer, and measures their consequence on it: ranks it reports,

@@ -7,7 +7,8 @@ import { ownValue } from '../../dictionary.js';
 import type { Measured, OperationForm, Structure } from '../../monitor/trainee.js';
 import type { LoraModule } from './structure.js';
 
-const module = z
+/** Name of a module that an operation can be about. */
+export const module = z
   .string()
   .min(1)
   .max(200)

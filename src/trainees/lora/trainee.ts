@@ -10,30 +10,11 @@ import type { Effect } from '../../monitor/remedies.js';
 import type { RuleSet, Watched } from '../../monitor/rule-set.js';
 import { OPERATIONS, type LoraOperation } from './operations.js';
 import { playbook } from './playbook.js';
+import { remedies } from './remedies.js';
+import type { TrainerSettings } from './settings.js';
 import { LORA_MODULE, type LoraModule } from './structure.js';
 
-/** State of the running trainer that a policy may know. */
-export interface TrainerSettings {
-  readonly learningRate: number;
-  /** Sequences for each optimiser step. */
-  readonly batchSize: number;
-  readonly maxGradNorm: number;
-  readonly modules: {
-    readonly [name: string]: {
-      readonly rank: number;
-      readonly scale: number;
-      readonly dormantDirections: readonly number[];
-    };
-  };
-  /**
-   * SHA-256 of the best adapter so far, and of the last one whose weights and moments were all
-   * finite.
-   */
-  readonly bestAdapter: string;
-  readonly lastSoundAdapter: string;
-  /** Largest batch that the time budget allows. */
-  readonly maxBatchSize: number;
-}
+export type { TrainerSettings } from './settings.js';
 
 export interface LoraTypes {
   readonly settings: TrainerSettings;
@@ -109,6 +90,7 @@ export const LORA: Watched<LoraTypes> = {
     },
     operations: OPERATIONS,
     structure: LORA_MODULE,
+    remedies,
     snapshots: ({ bestAdapter, lastSoundAdapter }) => ({
       best: bestAdapter,
       sound: lastSoundAdapter,
