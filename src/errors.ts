@@ -18,6 +18,8 @@ export const ERRORS = {
     'Correct the back end: it must answer each sample once, as its capabilities promise. See `docs/backends.md`.',
   BACKEND_UNAVAILABLE:
     'Run `isopro-native doctor`. Then reinstall with `npm install`, or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
+  BANK_MISMATCH:
+    'Another version or another kind of processor measured this bank. Measure again into another folder.',
   CHECKPOINT_INVALID:
     'The text is not a checkpoint or ticket of this program. Copy it again from where it was published.',
   CONDITIONS_EQUAL:
