@@ -2,6 +2,7 @@
 import { ablate } from './ablate.js';
 import { evaluate } from './evaluate.js';
 import { promote } from './gates/promote.js';
+import { harnessScenarios } from './harness-scenarios.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
@@ -23,4 +24,5 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   truthTrain,
   truthAnalyze,
   promote,
+  harnessScenarios,
 ];
