@@ -167,10 +167,10 @@ export async function choicesOf(
     choices = [];
     for (const each of policies) {
       const decision = await each.decide(context, limits);
-      const same = options.find(({ decision: own }) =>
-        acts(decision)
-          ? JSON.stringify(own.edit) === JSON.stringify(decision.edit)
-          : own.deferral?.until === decision.deferral?.until,
+      const same = options.find(({ decision: { event_type, edit, deferral } }) =>
+        event_type === decision.event_type && acts(decision)
+          ? JSON.stringify(edit) === JSON.stringify(decision.edit)
+          : deferral !== null && deferral.until === decision.deferral?.until,
       );
       choices.push(same?.id ?? null);
     }
