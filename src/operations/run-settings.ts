@@ -1,6 +1,7 @@
 /** The settings of a run as flags and in requests: what `run`, its variants and `ablate` share. */
 import { z } from 'zod';
 import { ALGORITHM_SETTINGS, algorithmOf } from '../algorithms/index.js';
+import { OWN_MODELS, readPolicySetting } from '../training/policy-setting.js';
 import { withProfile } from '../training/profile.js';
 import {
   layersAreNamed,
@@ -13,6 +14,7 @@ import {
 import { Flags, type FlagOptions } from './flags.js';
 import { memoryOf, memoryOfGrader } from './memory.js';
 import type { Names } from './names.js';
+import { NotAllowed } from './not-allowed.js';
 
 /** Order of the help; a part includes all of its settings that are not listed before. */
 export const RUN_FLAGS: FlagOptions = {
@@ -91,12 +93,23 @@ export function flagsInUse(settings: RunSettings): [flag: string, value: unknown
 export function resolvedRunNames(stated: RunSettingsInput, names: Names): RunSettingsInput {
   // Where no model is named the defaults are those of the one that is served.
   const served = names.allowed.models.get(names.allowed.model)!;
-  const { task, check, algorithm } = resolveSettings(
+  const { task, check, algorithm, monitor } = resolveSettings(
     mergeSettings({ model: { name: served } }, stated),
   );
+  const policy = readPolicySetting(monitor.policy);
+  if (policy?.kind === 'human')
+    throw new NotAllowed(
+      'setting_not_allowed',
+      'settings.monitor.policy',
+      'human needs a terminal; a job has none',
+    );
   return mergeSettings(stated, {
     model: { name: names.model(stated.model?.name ?? names.allowed.model, 'settings.model.name') },
     task: names.task(task, 'settings.task'),
+    ...(policy?.kind === 'model' &&
+      !OWN_MODELS.includes(policy.model) && {
+        monitor: { policy: `model:${names.model(policy.model, 'settings.monitor.policy')}` },
+      }),
     ...(check !== undefined && { check: names.check(check, 'settings.check') }),
     ...(algorithm.teacher !== undefined && {
       algorithm: { teacher: names.model(algorithm.teacher, 'settings.algorithm.teacher') },

@@ -122,7 +122,7 @@ export function resumedNotice({
 
 async function loop(
   { stated, mode, dryRun, publish, registry, ...options }: LoopRequest,
-  { signal, tell }: Context,
+  { signal, tell, ask }: Context,
 ): Promise<LoopOutcome> {
   const { onDownload, ...hooks } = hooksOf(tell);
   const { model, task } = resolveSettings(stated);
@@ -144,6 +144,9 @@ async function loop(
   let nothingRun = true;
   const result = await trackedRun(settings, {
     ...asked,
+    ...(ask !== undefined && {
+      ask: (text: string, over: AbortSignal) => ask([{ role: 'user', content: text }], over),
+    }),
     onBegin(begun) {
       nothingRun = false;
       resumedAfter = begun.resumedAfter;

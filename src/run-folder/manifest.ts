@@ -8,6 +8,7 @@ import { writeFileAtomically } from '../engine/atomic-file.js';
 import { IsoproError } from '../errors.js';
 import { isRunId } from '../log/checkpoint.js';
 import type { RunDigests } from '../log/leaf.js';
+import { deciderCommitment } from '../monitor/policies/commitment.js';
 import { monitorDigests } from '../monitor/rule-set.js';
 import { ruleConfig } from '../monitor/rules.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
@@ -127,6 +128,8 @@ const start = z.strictObject({
   }),
   rules: ruleConfig,
   policy: z.string().min(1).max(100),
+  /** What the answers of a policy that chooses from a menu depend on; absent for any other. */
+  decider: deciderCommitment.optional(),
   /**
    * Every resolved setting of the loop, as it was written (written-settings.ts reads it), seeds as
    * decimal strings.

@@ -11,12 +11,13 @@ import {
 } from '../monitor/decision.js';
 import type { Evaluation } from '../monitor/evaluate-rules.js';
 import type { Iteration } from '../monitor/measurements.js';
+import { SOURCES, type AskedQuestion } from '../monitor/question.js';
 import type { Refusal } from '../monitor/policy.js';
 import type { Effect } from '../monitor/remedies.js';
 import type { Watched } from '../monitor/rule-set.js';
 import { RULES, type RuleId } from '../monitor/rules.js';
 import type { SignalForm, Trainee, TraineeTypes } from '../monitor/trainee.js';
-import { iteration as iterationNumber, number, readRecord } from './record.js';
+import { iteration as iterationNumber, number, readRecord, sha256 } from './record.js';
 import type { NewRunRecord, RunStream } from './streams.js';
 
 /**
@@ -59,6 +60,10 @@ export const decisionRecord = (decision: Decision, iteration: number): NewRunRec
  */
 export const refusedRecord = (refusal: Refusal, iteration: number): NewRunRecord =>
   record('decisions', { ...refusal, kind: 'refused', iteration });
+
+/** Returns the record of a question to a decider; its decision follows. */
+export const questionRecord = (question: AskedQuestion): NewRunRecord =>
+  record('decisions', { ...question, kind: 'question' });
 
 export const effectRecord = (effect: Effect): NewRunRecord => record('effects', effect);
 
@@ -154,6 +159,43 @@ export const anyDecision = z.object({
   justification: z.string(),
   remedy_direction: z.string(),
 });
+
+const count = z.number().int().min(0);
+
+/** Decisions: a question to a decider and its answer, before the decision that it led to. */
+const question = z.strictObject({
+  kind: z.literal('question'),
+  iteration: iterationNumber,
+  rule: z.enum(RULES),
+  situation: z.strictObject({ settings: z.record(z.string(), z.unknown()) }),
+  menu: z.array(z.string().max(100)).min(1).max(26),
+  prompt: sha256,
+  key: sha256,
+  reply: z.json(),
+  choice: z.string().max(100),
+  source: z.enum(SOURCES),
+  cached: z.boolean(),
+  margin: z.number().nullable(),
+  agreement: z.number().nullable(),
+  failure: z.strictObject({ code: z.string().max(100), reason: z.string().max(2000) }).nullable(),
+  tokens: z.strictObject({ prompt: count, sampled: count }),
+  seconds: z.number().min(0),
+  cost: z.number().min(0).nullable(),
+});
+
+/**
+ * Reads a record of the decisions stream as a question.
+ * @throws IsoproError LOG_UNREADABLE by default
+ */
+export const readQuestion = (
+  record: Pick<LogRecord, 'gseq' | 'payload'>,
+  refuse?: (what: string) => never,
+): AskedQuestion =>
+  readRecord(question as unknown as z.ZodType<AskedQuestion>, record, refuse);
+
+/** True for the record of a question. */
+export const isQuestion = ({ stream, payload }: Pick<LogRecord, 'stream' | 'payload'>): boolean =>
+  stream === 'decisions' && payload.kind === 'question';
 
 const effect = z.object({
   kind: z.literal('effect'),

@@ -3,6 +3,7 @@
  * but an exception in one ends it.
  */
 import type { Dictionary } from '../dictionary.js';
+import type { TableChoices } from '../monitor/policies/table.js';
 import type { RuleConfigInput } from '../monitor/rules.js';
 import type { TierCounts } from '../run-folder/derived-figures.js';
 import type { Failures } from '../tasks/failures.js';
@@ -123,8 +124,17 @@ export interface RunOptions extends RunHooks {
    * policy decides the same on the same measurements.
    */
   readonly policy?: LoraPolicy;
-  /** Time limit of a decision in milliseconds. Default 60,000. */
+  /**
+   * Time limit of a decision in milliseconds. Default 60,000; 600,000 for a person and for a model
+   * that decides.
+   */
   readonly policyTimeout?: number;
+  /** Feedback on earlier attempts, which a policy `model:` or `human` is shown. Part of the run. */
+  readonly feedback?: string;
+  /** The options by rule and side that the policy `table` looks up in place of the one that ships. */
+  readonly table?: TableChoices;
+  /** Shows a text to a person and waits for words: for the policy `human`. */
+  readonly ask?: (text: string, signal: AbortSignal) => Promise<string>;
   /** Thresholds that replace those of the profile. */
   readonly rules?: RuleConfigInput;
   /**

@@ -2,10 +2,19 @@ import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import type { LogValue } from '../log/payload.js';
 import type { LogRecord } from '../log/read.js';
+import type { AnswerLimits } from '../monitor/answer.js';
+import type { DecisionContext } from '../monitor/context.js';
 import type { Decision, LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory, type Evaluation } from '../monitor/evaluate-rules.js';
 import type { Iteration, Measurement } from '../monitor/measurements.js';
+import { menuOf, type MenuOption } from '../monitor/menu.js';
 import { decide, DEFAULT_POLICY_TIMEOUT, type Policy, type Refusal } from '../monitor/policy.js';
+import {
+  poseQuestion,
+  type Decider,
+  type PosingOptions,
+  type RecordedAnswer,
+} from '../monitor/question.js';
 import {
   executeDecision,
   executedRules,
@@ -21,6 +30,7 @@ import {
   evaluationRecord,
   iterationRecords,
   readDecisions,
+  questionRecord,
   readHistory,
   refusedRecord,
 } from '../run-folder/monitor-records.js';
@@ -47,12 +57,22 @@ export type LoraSession = MonitorSession<LoraTypes>;
 export interface MonitorSessionOptions<T extends TraineeTypes> {
   readonly watched: Watched<T>;
   readonly rules: RuleConfig;
-  readonly policy: Policy<T>;
+  readonly policy: Policy<T> | Decider<T>;
+  /** How questions are answered and kept; needed where the policy is a decider. */
+  readonly questions?: Questions<T>;
   /** Milliseconds that a decision may take. */
   readonly policyTimeout?: number;
   readonly log: { append(records: readonly NewRunRecord[]): unknown };
   /** Live records of the log so far, where a run is resumed. */
   readonly records?: Iterable<LogRecord>;
+}
+
+/** What a session needs for a decider. */
+export interface Questions<T extends TraineeTypes> extends Pick<PosingOptions<T>, 'fallback'> {
+  /** Answers of earlier processes by their keys. Only those under a signed head may be here. */
+  readonly recorded?: ReadonlyMap<string, RecordedAnswer>;
+  /** Has the log signed, so that a recorded answer can be used again. */
+  readonly sign?: () => Promise<unknown>;
 }
 
 export interface IterationOptions<T extends TraineeTypes> {
@@ -85,6 +105,7 @@ export class MonitorSession<T extends TraineeTypes> {
   readonly #history: Iteration<T['step']>[];
   readonly #decisions: LoggedDecision<T['operation']>[];
   readonly #playbook: string;
+  readonly #recorded: Map<string, RecordedAnswer>;
 
   /** @throws IsoproError LOG_UNREADABLE where the records are not a monitor's */
   constructor(options: MonitorSessionOptions<T>) {
@@ -92,8 +113,31 @@ export class MonitorSession<T extends TraineeTypes> {
     const records = [...(options.records ?? [])];
     this.#history = freeze(readHistory(records, options.watched.trainee)).slice();
     this.#decisions = freeze(readDecisions(records, options.watched)).slice();
+    this.#recorded = new Map(freeze([...(options.questions?.recorded ?? [])]));
     this.#playbook = options.watched.ruleSet.playbook(options.rules);
   }
+
+  readonly #pose = (
+    decider: Decider<T>,
+    context: DecisionContext<T>,
+    limits: AnswerLimits,
+  ): Promise<MenuOption<T>> => {
+    const { watched, questions, log } = this.#options;
+    if (questions === undefined)
+      throw new IsoproError('INVALID_ARGUMENT', `${decider.name} needs a session with questions`);
+    return poseQuestion(decider, context, {
+      ...limits,
+      menu: (of) => menuOf(watched, of),
+      fallback: questions.fallback,
+      recorded: this.#recorded,
+      record: async (question) => {
+        log.append([questionRecord(question)]);
+        await questions.sign?.();
+        // an iteration that is repeated in this process asks nothing twice
+        this.#recorded.set(question.key, freeze(structuredClone(question)));
+      },
+    });
+  };
 
   /** Iterations so far, each with the rules whose remedy was executed after it. */
   get history(): readonly Iteration<T['step']>[] {
@@ -137,7 +181,7 @@ export class MonitorSession<T extends TraineeTypes> {
         decisions: [...this.#decisions],
         playbook: this.#playbook,
       }),
-      { watched, timeout, ...stated({ signal }) },
+      { watched, timeout, pose: this.#pose, ...stated({ signal }) },
     );
     const answers = decisions.map((decision) => decisionRecord(decision, iteration));
     if (refused !== null) answers.push(refusedRecord(refused, iteration));

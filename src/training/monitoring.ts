@@ -6,7 +6,7 @@ import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import type { Measurement } from '../monitor/measurements.js';
-import { DEFAULT_POLICY_TIMEOUT, observe } from '../monitor/policy.js';
+import { observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
 import { heldOutReading } from '../run-folder/derived-figures.js';
 import type { TierVerdicts } from '../statistics/index.js';
@@ -37,10 +37,9 @@ export const ruleConfigOf = (
   given: RuleConfigInput = {},
 ): RuleConfig => checked(ruleConfig, { ...given, r3: { patience, ...given.r3 } }, 'rules');
 
-const OWN_POLICIES: Readonly<Record<RunSettings['monitor']['policy'], LoraPolicy>> = {
-  scripted,
-  observe,
-};
+const OWN_POLICIES: Readonly<Record<string, LoraPolicy>> = { scripted, observe };
+/** Names of the policies that choose from a menu, which openDecider opens. */
+const DECIDERS = /^(random|table|human|model:.*)$/s;
 const givenPolicy = z.custom<LoraPolicy>((value) => {
   const { name, decide } = (value ?? {}) as Partial<LoraPolicy>;
   return (
@@ -49,27 +48,30 @@ const givenPolicy = z.custom<LoraPolicy>((value) => {
 }, 'expected an object with `decide` and a `name` of 1 to 100 letters, digits and . : / @ _ -');
 
 /**
- * Who decides in a run, and within how many milliseconds.
+ * Who decides in a run, and within how many milliseconds. The policy is null where the setting
+ * names a decider, which has to be opened.
  * @param given in place of the setting's
  * @throws IsoproError INVALID_ARGUMENT, also for a policy that goes by the name of another
  */
 export function policyOf(
   settings: { readonly monitor: Pick<RunSettings['monitor'], 'policy'> },
   given?: LoraPolicy,
-  timeout = DEFAULT_POLICY_TIMEOUT,
-): { readonly policy: LoraPolicy; readonly timeout: number } {
+  timeout?: number,
+): { readonly policy: LoraPolicy | null; readonly timeout: number | undefined } {
   checked(
     z
       .int()
       .min(1)
-      .max(2 ** 31 - 1),
+      .max(2 ** 31 - 1)
+      .optional(),
     timeout,
     'policyTimeout',
   );
-  if (given === undefined) return { policy: OWN_POLICIES[settings.monitor.policy], timeout };
+  if (given === undefined)
+    return { policy: ownValue(OWN_POLICIES, settings.monitor.policy) ?? null, timeout };
   const policy = checked(givenPolicy, given, 'policy');
   const namesake = ownValue(OWN_POLICIES, policy.name);
-  if (namesake !== undefined && namesake !== policy)
+  if ((namesake !== undefined && namesake !== policy) || DECIDERS.test(policy.name))
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `policy.name: ${policy.name} is reserved for a built-in policy`,

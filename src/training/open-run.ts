@@ -46,9 +46,12 @@ import { readEvaluations } from '../run-folder/read-evaluations.js';
 import { readRolloutsRecord } from '../run-folder/rollout-records.js';
 import { verdictsByTier } from '../statistics/index.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
+import { isDecider, type RecordedAnswer } from '../monitor/question.js';
+import { isQuestion, readQuestion } from '../run-folder/monitor-records.js';
+import { scriptedOption } from '../trainees/lora/scripted.js';
 import { openTask } from '../tasks/open-task.js';
 import type { OpenTask } from '../tasks/task.js';
-import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
+import { LORA, type LoraTypes } from '../trainees/lora/trainee.js';
 import {
   cleanCheckpoints,
   hasCheckpoints,
@@ -59,7 +62,8 @@ import { keepSplit } from './split-file.js';
 import { KeptReplies } from './reply-cache.js';
 import { invocationTokensOf, Learner } from './learner.js';
 import { refuseTurns, refuseWithoutGrammar } from './evaluations.js';
-import { MonitorSession, type LoraSession } from './monitor-session.js';
+import { MonitorSession, type LoraSession, type MonitorSessionOptions } from './monitor-session.js';
+import { openDecider } from './deciders.js';
 import { createExecutor, policyOf, ruleConfigOf } from './monitoring.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { readResult, type RunResult } from './result.js';
@@ -107,12 +111,15 @@ export async function openRun(
     policy: own,
     policyTimeout,
     rules: ownRules,
+    feedback,
+    table,
+    ask,
     verifierThreads = 1,
     keepSeconds,
     ...hooks
   } = options;
-  const { policy, timeout } = policyOf(settings, own, policyTimeout);
-  if (own !== undefined && algorithmOf(settings).startsAnew(settings))
+  const { policy: ready, timeout } = policyOf(settings, own, policyTimeout);
+  if ((own !== undefined || ready === null) && algorithmOf(settings).startsAnew(settings))
     throw new IsoproError(
       'INVALID_ARGUMENT',
       'policy: it cannot be combined with algorithm.fromBase, which discards what a remedy changes',
@@ -123,6 +130,16 @@ export async function openRun(
     report({ settings, hooks }, { stage: 'load' });
     const parts = await openParts(settings, verifierThreads, signal, closers);
     const { task, model, settings: resolved } = parts;
+    // what it is opened for it asks only while the run is open
+    let state: RunState | null = null;
+    const policy =
+      ready ??
+      (await openDecider(resolved, {
+        model: parts.model,
+        adapter: () => state?.learner?.adapter ?? null,
+        closers,
+        ...{ signal, feedback, table, ask },
+      }));
     const start = await runStart({ ...parts, rules, policy });
     const folder = await folderOf(start, out);
     const ended = async (): Promise<{ readonly result: RunResult }> => {
@@ -195,12 +212,24 @@ export async function openRun(
       }),
       ...given(options, 'signal'),
     };
-    const state = freshState(resolved);
-    closers.add(() => state.learner?.dispose());
-    const session = await restore(context, state, { policy, policyTimeout: timeout }, checkpoint);
+    const fresh = freshState(resolved);
+    state = fresh;
+    closers.add(() => fresh.learner?.dispose());
+    const deciding = {
+      policy,
+      ...given({ policyTimeout: timeout ?? (isDecider(policy) ? policy.timeout : undefined) }),
+      ...(isDecider(policy) && {
+        questions: {
+          fallback: scriptedOption,
+          recorded: signedAnswers(logFile(folder), heads),
+          sign: () => log.checkpoint(),
+        },
+      }),
+    };
+    const session = await restore(context, fresh, deciding, checkpoint);
     return {
       context,
-      state,
+      state: fresh,
       session,
       stage: checkpoint?.state.stage ?? 'begun',
       iteration: checkpoint?.state.iteration ?? 0,
@@ -424,6 +453,27 @@ function namedCheckpoints(file: string, heads: readonly string[]): Map<number, s
   }
 }
 
+/**
+ * Answers to questions that a signed head covers, abandoned ones too, by their keys. Others anyone
+ * who can write the file could have appended.
+ */
+function signedAnswers(file: string, heads: readonly string[]): Map<string, RecordedAnswer> {
+  const signed = Math.max(0, ...heads.map((head) => parseCheckpoint(head).size));
+  const reader = new LogReader(file, RUN_STREAMS);
+  try {
+    const answers = new Map<string, RecordedAnswer>();
+    for (const record of reader.records({ stream: 'decisions', abandoned: true })) {
+      if (!isQuestion(record) || record.gseq >= signed) continue;
+      const { key, reply, choice, source, failure } = readQuestion(record);
+      // the first answer stands: a later record of the same key has repeated it
+      if (!answers.has(key)) answers.set(key, { reply, choice, source, failure });
+    }
+    return answers;
+  } finally {
+    reader.close();
+  }
+}
+
 const freshState = ({ buffer, optimiser }: RunSettings): RunState => ({
   buffer: new ReplayBuffer(buffer.kind === 'classic' ? Infinity : buffer.tierCap),
   learner: null,
@@ -449,7 +499,10 @@ const freshState = ({ buffer, optimiser }: RunSettings): RunState => ({
 async function restore(
   context: Recording & Pick<RunContext, 'settings' | 'model' | 'task'>,
   state: RunState,
-  deciding: { readonly policy: LoraPolicy; readonly policyTimeout: number },
+  deciding: Pick<
+    MonitorSessionOptions<LoraTypes>,
+    'policy' | 'policyTimeout' | 'questions'
+  >,
   checkpoint: Checkpoint | null,
 ): Promise<LoraSession> {
   const { settings, model, folder } = context;

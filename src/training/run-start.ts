@@ -7,7 +7,9 @@ import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import { codeVersion, machineClass, otherModels } from '../run-folder/machine.js';
 import type { EvaluationSetIdentity, RunStart } from '../run-folder/manifest.js';
 import type { OpenTask } from '../tasks/task.js';
+import type { DeciderCommitment } from '../monitor/policies/commitment.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
+import { namedPolicy } from './policy-setting.js';
 import type { RunSettings } from './settings.js';
 import type { TeacherModel } from './teacher.js';
 
@@ -35,7 +37,7 @@ export interface StartOptions {
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
   readonly rules: RuleConfig;
-  readonly policy: Pick<LoraPolicy, 'name'>;
+  readonly policy: Pick<LoraPolicy, 'name'> & { readonly commitment?: DeciderCommitment };
 }
 
 export async function runStart({
@@ -55,6 +57,7 @@ export async function runStart({
     ...settings,
     model: { ...settings.model, name },
     ...(teacher === null ? {} : { algorithm: await taughtBy(settings.algorithm, teacher) }),
+    monitor: { ...settings.monitor, policy: namedPolicy(settings.monitor.policy) },
     task: task.id,
     ...(task.rows === undefined ? {} : { check: task.rows.check.name }),
     ...(task.rows?.check.grader === undefined ? {} : { grader: task.rows.check.grader }),
@@ -91,6 +94,7 @@ export async function runStart({
     },
     rules,
     policy: policy.name,
+    ...(policy.commitment !== undefined && { decider: policy.commitment }),
     settings: written,
   };
 }

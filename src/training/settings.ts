@@ -28,6 +28,7 @@ import { isDataFile } from '../tasks/data/read-rows.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTaskOptions } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
+import { POLICY_HELP, policyObjection, readPolicySetting } from './policy-setting.js';
 
 /** No tokeniser of a natural language has fewer tokens; those of the embedded model have 1,088. */
 const LANGUAGE_VOCABULARY = 4096;
@@ -249,9 +250,22 @@ const monitor = z.strictObject({
     .default(PROFILE_PATIENCE.downloaded)
     .describe('stop after this many evaluations without improvement (rule R3)'),
   policy: z
-    .enum(['scripted', 'observe'])
+    .string()
+    .max(1000)
+    .superRefine((text, context) => {
+      const message = policyObjection(text);
+      if (message !== null) context.addIssue({ code: 'custom', message });
+    })
     .default('scripted')
-    .describe("carry out the playbook's remedies, or log only"),
+    .describe(POLICY_HELP),
+  margin: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .describe(
+      'with --policy model:NAME: least lead of its choice over the next option, in probability; below it the script answers; default: 0',
+    ),
 });
 
 /**
@@ -547,6 +561,11 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
     );
   if (trained.adapterFrom === 'reply' && drawn.turns > 1)
     found.push(actsWithinTurns(`sampling.turns is ${drawn.turns}`));
+  if (
+    stated.includes('monitor.margin') &&
+    readPolicySetting(settings.monitor.policy)?.kind !== 'model'
+  )
+    found.push('monitor.margin: it has an effect only with a policy model:NAME');
   if (settings.evaluation.forgetting === 0 && stated.includes('evaluation.maxForgetting'))
     found.push(
       'evaluation.maxForgetting: with evaluation.forgetting 0, forgetting is not measured',

@@ -81,7 +81,7 @@ test('who decides goes by a name of 1 to 100 characters that no policy has, with
   const settings = { monitor: { policy: 'observe' as const } };
   const named = (name: string, timeout?: number) =>
     policyOf(settings, { name, decide: () => [] } as never, timeout);
-  expect(policyOf(settings).policy.name).toBe('observe');
+  expect(policyOf(settings).policy?.name).toBe('observe');
   expect([named('a', 1).timeout, named('a'.repeat(100), 2 ** 31 - 1).timeout]).toEqual([
     1,
     2 ** 31 - 1,

@@ -18,9 +18,15 @@ import {
   resolveSettings,
   type RunSettingsInput,
 } from '../../training/settings.js';
-import { operationCommand, type OperationCommand } from '../operation-command.js';
+import {
+  operationCommand,
+  progressScreen,
+  type OperationCommand,
+  type Screen,
+} from '../operation-command.js';
 import { pageBeside } from './live-page.js';
 import { dryRunText } from './run-plan.js';
+import { person } from './person.js';
 import { RunScreen } from './run-screen.js';
 import { comparisonText, endedAlready, resultText } from './run-table.js';
 import { plannedWork } from '../../operations/planned-work.js';
@@ -59,6 +65,20 @@ async function outcomeText(
   ].join('');
 }
 
+/** Screen of a run in which a person decides: lines of progress, and no drawing over a question. */
+function deciding(): Screen {
+  const progress = progressScreen();
+  const { ask, close } = person(process.stdin, process.stderr);
+  return {
+    tell: progress.tell,
+    ask,
+    [Symbol.dispose]: () => {
+      progress[Symbol.dispose]();
+      close();
+    },
+  };
+}
+
 /** A way of running the loop. */
 const loopCommand = (
   operation: typeof run,
@@ -79,6 +99,7 @@ const loopCommand = (
       ui === true ? pageBeside(resolveSettings(stated).model.name, out) : null,
     screen: ({ stated, dryRun }) => {
       const settings = resolveSettings(stated);
+      if (settings.monitor.policy === 'human' && process.stdin.isTTY === true) return deciding();
       return new RunScreen({
         title: `${settings.model.name} on ${settings.task}`,
         ...(dryRun ? {} : { planned: plannedWork(settings) }),

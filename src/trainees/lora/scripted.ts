@@ -1,9 +1,9 @@
 /** The policy that does what the playbook says. */
 import type { Evaluation, RuleEvaluation } from '../../monitor/evaluate-rules.js';
-import { defer } from '../../monitor/menu.js';
+import { defer, type Menu, type MenuOption } from '../../monitor/menu.js';
 import type { RuleId } from '../../monitor/rules.js';
 import { menu } from './menu.js';
-import type { LoraDecision, LoraDecisionContext } from './trainee.js';
+import type { LoraDecision, LoraDecisionContext, LoraTypes } from './trainee.js';
 
 type Asked = Pick<LoraDecisionContext, 'rule' | 'evaluations' | 'settings'>;
 
@@ -29,21 +29,38 @@ function preferred(rule: RuleId, { side, recurrence }: RuleEvaluation): readonly
   }
 }
 
+/** The option of a menu that the playbook prefers; the longest deferral where it has none. */
+export const scriptedOption = (
+  { rule, evaluations }: Asked,
+  options: Menu<LoraTypes>,
+): MenuOption<LoraTypes> =>
+  preference(rule, evaluations, options) ?? options.at(-1)!;
+
+function preference(
+  rule: RuleId,
+  evaluations: Asked['evaluations'],
+  options: Menu<LoraTypes>,
+): MenuOption<LoraTypes> | null {
+  const { rules } = evaluations.at(-1) as Evaluation;
+  for (const id of preferred(rule, rules[rule])) {
+    const option = options.find((each) => each.id === id);
+    if (option !== undefined) return option;
+  }
+  return null;
+}
+
 /** Does what the playbook says. */
 export const scripted = {
   name: 'scripted',
   decide(context: Asked): LoraDecision {
     const { rule, evaluations } = context;
-    const { iteration, rules } = evaluations.at(-1) as Evaluation;
-    const options = menu(context);
-    for (const id of preferred(rule, rules[rule])) {
-      const option = options.find((each) => each.id === id);
-      if (option !== undefined) return option.decision;
-    }
-    return defer(
-      rule,
-      iteration,
-      `${rule}: its remedy is exhausted (a bound is reached, or no module is left to change)`,
+    return (
+      preference(rule, evaluations, menu(context))?.decision ??
+      defer(
+        rule,
+        (evaluations.at(-1) as Evaluation).iteration,
+        `${rule}: its remedy is exhausted (a bound is reached, or no module is left to change)`,
+      )
     );
   },
 };

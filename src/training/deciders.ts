@@ -1,0 +1,192 @@
+/** Opens who chooses from the menu in a run: a table, a model, a person, or the seed. */
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Closers } from '../closers.js';
+import type { Adapter } from '../engine/adapter.js';
+import { commonBeginning } from '../engine/common-beginning.js';
+import { loadModel, type Model } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { readJson } from '../files.js';
+import { given } from '../given.js';
+import {
+  askedNow,
+  readerOf,
+  type DeciderCommitment,
+} from '../monitor/policies/commitment.js';
+import { humanDecider } from '../monitor/policies/human.js';
+import { letterAt, promptText } from '../monitor/policies/prompt.js';
+import { MOST_ORDERS, ordersOf, type Readout } from '../monitor/policies/readout.js';
+import { tableFile, type TableChoices } from '../monitor/policies/table.js';
+import type { Decider, Question, Replied } from '../monitor/question.js';
+import type { LoraTypes } from '../trainees/lora/trainee.js';
+import { checked } from '../engine/argument-check.js';
+import { OWN_MODELS, readPolicySetting } from './policy-setting.js';
+import type { RunSettings } from './settings.js';
+
+/** A decider, and what the run's genesis commits to. */
+export type LoraDecider = Decider<LoraTypes> & { readonly commitment: DeciderCommitment };
+
+const TABLE = new URL('../../../assets/deciders/table.json', import.meta.url);
+
+export interface OpenDeciderOptions {
+  readonly model: Model;
+  /** The adapter that the model answers with now; null before there is one. */
+  readonly adapter: () => Adapter | null;
+  readonly closers: Closers;
+  readonly signal?: AbortSignal | undefined;
+  /** Feedback on earlier attempts, for the prompt. */
+  readonly feedback?: string | undefined;
+  /** The options of a rule and a side, in place of the table that ships. */
+  readonly table?: TableChoices | undefined;
+  /** Shows a text to a person and waits for words. */
+  readonly ask?: ((text: string, signal: AbortSignal) => Promise<string>) | undefined;
+}
+
+const FREE = { tokens: { prompt: 0, sampled: 0 }, cost: 0 };
+const MOST_FEEDBACK = 20_000;
+/** Milliseconds; long enough that the clock of a busy machine decides nothing. */
+const READOUT_TIMEOUT = 600_000;
+
+/** The table that ships with the package. @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT */
+const shippedTable = (): TableChoices => checked(tableFile, readJson(fileURLToPath(TABLE)), 'table').choices;
+
+/**
+ * Reads the letters of a question on a model: one call evaluates what all orders begin with, the
+ * playbook above all, only once.
+ */
+export async function readLetters(
+  model: Model,
+  { prompt, menu }: Question<LoraTypes>,
+  orders: readonly number[][],
+  signal?: AbortSignal,
+): Promise<{ readonly readout: Readout; readonly tokens: number }> {
+  const texts = orders.map(
+    (order) =>
+      model.renderChat([{ role: 'user', content: promptText(prompt, order) }]).tokenIds,
+  );
+  const letters = menu.map((_, place) => model.tokenize(letterAt(place)));
+  // a prefix of at least one token, and at least one token behind it
+  const shared = Math.max(1, commonBeginning(texts));
+  const prefix = texts[0]!.subarray(0, shared);
+  const continuations = texts.flatMap((text) =>
+    letters.map((letter) => Int32Array.from([...text.subarray(shared), ...letter])),
+  );
+  const scores = await model.score(prefix, continuations, given({ signal }));
+  const logProbabilities = texts.map((_, k) =>
+    letters.map((letter, place) => {
+      const row = scores[k * letters.length + place]!;
+      return row.subarray(row.length - letter.length).reduce((sum, value) => sum + value, 0);
+    }),
+  );
+  const branches = texts.reduce((sum, text) => sum + text.length - shared, 0);
+  return {
+    readout: { orders: orders.map((order) => [...order]), logProbabilities },
+    tokens: shared + branches,
+  };
+}
+
+async function modelDecider(
+  name: string,
+  { monitor: { policy, margin = 0 }, model: { threads, matmul }, seed }: RunSettings,
+  { model: base, adapter, closers, signal, feedback }: OpenDeciderOptions,
+): Promise<LoraDecider> {
+  const own = OWN_MODELS.includes(name);
+  const adapted = name === 'adapted';
+  const model = own
+    ? base
+    : await loadModel(name, {
+        fixedThreads: true,
+        matmul,
+        ...(threads === 0 ? {} : { threads }),
+        ...given({ signal }),
+      });
+  if (!own) closers.add(() => model.dispose());
+  const commitment: DeciderCommitment = {
+    kind: 'readout',
+    model: { name: path.basename(own ? base.path : name), sha256: await model.hash(), adapted },
+    orders: MOST_ORDERS,
+    margin,
+    ...askedNow('readout', feedback ?? null),
+  };
+  const runSeed = BigInt(seed);
+  const reader = readerOf<LoraTypes>(commitment, runSeed);
+  async function read(question: Question<LoraTypes>, stop: AbortSignal): Promise<Replied> {
+    // the base model decides without what it is training
+    const aside = own && !adapted ? adapter() : null;
+    if (aside !== null) await model.setAdapter(null);
+    try {
+      const { readout, tokens } = await readLetters(
+        model,
+        question,
+        ordersOf(question, runSeed),
+        stop,
+      );
+      return { reply: readout, tokens: { prompt: tokens, sampled: 0 }, cost: 0 };
+    } finally {
+      if (aside !== null) await model.setAdapter(aside);
+    }
+  }
+  let underWay: Promise<unknown> = Promise.resolve();
+  return {
+    ...reader,
+    commitment,
+    name: own ? policy : `model:${path.basename(name)}`,
+    timeout: READOUT_TIMEOUT,
+    ask(question, options) {
+      const reading = read(question, options.signal);
+      underWay = reading.catch(() => undefined);
+      return reading;
+    },
+    settled: () => underWay,
+  };
+}
+
+/**
+ * Opens the decider that the setting names.
+ * @throws IsoproError INVALID_ARGUMENT if there is no person to ask or the feedback is too long,
+ *   FILE_UNREADABLE, and as loadModel
+ */
+export async function openDecider(
+  settings: RunSettings,
+  options: OpenDeciderOptions,
+): Promise<LoraDecider> {
+  const setting = readPolicySetting(settings.monitor.policy);
+  const { feedback = null, table, ask } = options;
+  if (feedback !== null && feedback.length > MOST_FEEDBACK)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `feedback: it has ${feedback.length} characters; at most ${MOST_FEEDBACK} are allowed`,
+    );
+  const runSeed = BigInt(settings.seed);
+  const simple = (commitment: DeciderCommitment, name: string): LoraDecider => ({
+    ...readerOf<LoraTypes>(commitment, runSeed),
+    commitment,
+    name,
+    ask: async () => ({ ...FREE, reply: null }),
+  });
+  switch (setting?.kind) {
+    case 'random':
+      return simple({ kind: 'random', ...askedNow('random', null) }, 'random');
+    case 'table':
+      return simple(
+        { kind: 'table', choices: table ?? shippedTable(), ...askedNow('table', null) },
+        'table',
+      );
+    case 'human': {
+      if (ask === undefined)
+        throw new IsoproError(
+          'INVALID_ARGUMENT',
+          'monitor.policy: there is no person to ask: human needs a terminal',
+        );
+      const commitment: DeciderCommitment = { kind: 'human', ...askedNow('human', feedback) };
+      return { ...humanDecider(readerOf<LoraTypes>(commitment, runSeed), ask), commitment };
+    }
+    case 'model':
+      return modelDecider(setting.model, settings, options);
+    default:
+      throw new IsoproError(
+        'INVALID_ARGUMENT',
+        `monitor.policy: ${settings.monitor.policy} does not choose from a menu`,
+      );
+  }
+}
