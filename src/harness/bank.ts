@@ -3,11 +3,9 @@
  * each run. A line is on the disk before the next run begins, so that a killed measurement goes on
  * where it ended.
  */
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
-import path from 'node:path';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { isFile, makeFolder, readText, requireTarget, unwritable } from '../files.js';
+import { requireFile } from '../files.js';
 import { monitorDigests } from '../monitor/rule-set.js';
 import { DEFAULT_RULES } from '../monitor/rules.js';
 import { LORA } from '../trainees/lora/trainee.js';
@@ -20,6 +18,7 @@ import {
   type Firing,
   type Outcome,
 } from './consequences.js';
+import { DurableLines, readLinesOf } from './durable-lines.js';
 import {
   drawScenario,
   PURPOSES,
@@ -84,35 +83,19 @@ const headOf = (seed: bigint): Line => ({
   rules: monitorDigests(LORA.ruleSet, DEFAULT_RULES).rules,
 });
 
-const keyOf = (
+/** Name of a draw, or of one of its answers. */
+export const keyOf = (
   { scenario, purpose, index }: Pick<MeasuredDraw, 'scenario' | 'purpose' | 'index'>,
   option = '',
 ): string => JSON.stringify([scenario, purpose, index, option]);
-
-/** Lines of a bank. A line that a kill has cut is left out. */
-function linesOf(file: string): Line[] {
-  return readText(file)
-    .split('\n')
-    .flatMap((each): Line[] => {
-      let data: unknown;
-      try {
-        data = JSON.parse(each);
-      } catch {
-        return [];
-      }
-      const parsed = line.safeParse(data);
-      if (!parsed.success)
-        throw new IsoproError('BANK_MISMATCH', `${file} holds a line that is none of a bank's`);
-      return [parsed.data];
-    });
-}
 
 /**
  * Reads what was measured: only draws of which every answer was.
  * @throws IsoproError FILE_UNREADABLE, BANK_MISMATCH
  */
 export function readBank(file: string): MeasuredDraw[] {
-  const lines = linesOf(file);
+  requireFile(file);
+  const lines = readLinesOf(file, line);
   const outcomes = new Map<string, Outcome>();
   const draws = new Map<string, Extract<Line, { kind: 'draw' }>>();
   for (const each of lines) {
@@ -129,45 +112,6 @@ export function readBank(file: string): MeasuredDraw[] {
     if (measured.some(([, each]) => each === undefined || each === null)) return [];
     return [{ ...of, outcomes: new Map(measured as [string, Outcome][]) }];
   });
-}
-
-/** Appends lines, each on the disk when `append` returns. */
-class BankFile implements Disposable {
-  readonly #file: string;
-  readonly #handle: number;
-
-  constructor(file: string) {
-    this.#file = file;
-    makeFolder(path.dirname(file));
-    requireTarget(file);
-    try {
-      this.#handle = openSync(file, 'a+', 0o644);
-    } catch (cause) {
-      throw unwritable(file, cause);
-    }
-    // a line that a kill has cut ends here
-    const { size } = fstatSync(this.#handle);
-    const last = Buffer.alloc(1);
-    if (size > 0) readSync(this.#handle, last, 0, 1, size - 1);
-    if (size > 0 && last.toString() !== '\n') this.#write('\n');
-  }
-
-  #write(text: string): void {
-    try {
-      writeSync(this.#handle, text);
-      fsyncSync(this.#handle);
-    } catch (cause) {
-      throw unwritable(this.#file, cause);
-    }
-  }
-
-  append(each: Line): void {
-    this.#write(`${JSON.stringify(each)}\n`);
-  }
-
-  [Symbol.dispose](): void {
-    closeSync(this.#handle);
-  }
 }
 
 export interface BankOptions {
@@ -190,7 +134,7 @@ export interface BankOptions {
  */
 export async function measureBank(options: BankOptions): Promise<MeasuredDraw[]> {
   const { file, purposes, draws, scenarios = SCENARIOS, seed = 0n, signal, onRun } = options;
-  const known = isFile(file) ? linesOf(file) : [];
+  const known = readLinesOf(file, line);
   const head = headOf(seed);
   const found = known.find(({ kind }) => kind === 'bank');
   if (found === undefined ? known.length > 0 : JSON.stringify(found) !== JSON.stringify(head))
@@ -198,7 +142,7 @@ export async function measureBank(options: BankOptions): Promise<MeasuredDraw[]>
       'BANK_MISMATCH',
       `${file} was measured with another seed, horizon or other thresholds`,
     );
-  using bank = new BankFile(file);
+  using bank = new DurableLines<Line>(file);
   if (found === undefined) bank.append(head);
   const asked = purposes.flatMap((purpose) =>
     scenarios.flatMap((scenario) =>
@@ -247,7 +191,7 @@ async function measureDraw(
   draw: ScenarioDraw,
   at: Pick<MeasuredDraw, 'scenario' | 'purpose' | 'index'>,
   values: ScenarioDraw['values'],
-  bank: BankFile,
+  bank: DurableLines<Line>,
   signal: AbortSignal | undefined,
 ): Promise<Line> {
   const measured: Line = {

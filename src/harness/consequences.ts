@@ -7,10 +7,12 @@ import { createHash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
 import { acts } from '../monitor/decision.js';
 import { observe } from '../monitor/policy.js';
+import { isDecider, poseQuestion, type AskedQuestion } from '../monitor/question.js';
 import { DEFAULT_RULES } from '../monitor/rules.js';
 import { menu } from '../trainees/lora/menu.js';
-import type { LoraDecisionContext, LoraPolicy } from '../trainees/lora/trainee.js';
-import { monitoredRun, type MonitoredRun } from './monitored-run.js';
+import { scriptedOption } from '../trainees/lora/scripted.js';
+import type { LoraDecisionContext, LoraPolicy, LoraTypes } from '../trainees/lora/trainee.js';
+import { monitoredRun, type MonitoredRun, type MonitoredRunOptions } from './monitored-run.js';
 import type { ScenarioDraw } from './scenarios.js';
 
 /** Iterations behind those of a scenario, in which an answer shows what it is worth. */
@@ -150,32 +152,58 @@ export async function consequenceOf(
   return outcomeOf(done, firing.iteration);
 }
 
-/**
- * What deciders answer to the question of a draw, by their place: the id of the option, or null
- * where their answer is none of the menu. The run ends with the question.
- */
+/** An answer to the question of a draw. */
+export interface Choice {
+  /** The option's id; null where the answer is none of the menu. */
+  readonly option: string | null;
+  /** Who gave it: the policy by its name, or what a question's record names. */
+  readonly source: string;
+  readonly tokens: number;
+  readonly seconds: number;
+}
+
+const UNLIMITED = 600_000;
+
+/** Has somebody answer a question, as a run would. */
+async function choiceOf(
+  policy: MonitoredRunOptions['policy'],
+  context: LoraDecisionContext,
+  signal: AbortSignal,
+): Promise<Choice> {
+  if (isDecider<LoraTypes>(policy)) {
+    let asked: AskedQuestion<LoraTypes> | null = null;
+    await poseQuestion(policy, context, {
+      menu,
+      fallback: scriptedOption,
+      recorded: new Map(),
+      record: async (question) => void (asked = question),
+      signal,
+      timeout: policy.timeout ?? UNLIMITED,
+    });
+    const { choice, source, tokens, seconds } = asked as unknown as AskedQuestion<LoraTypes>;
+    return { option: choice, source, tokens: tokens.prompt + tokens.sampled, seconds };
+  }
+  const decision = await policy.decide(context, { signal, timeout: UNLIMITED });
+  const same = menu(context).find(({ decision: { event_type, edit, deferral } }) =>
+    event_type === decision.event_type && acts(decision)
+      ? JSON.stringify(edit) === JSON.stringify(decision.edit)
+      : deferral !== null && deferral.until === decision.deferral?.until,
+  );
+  return { option: same?.id ?? null, source: policy.name, tokens: 0, seconds: 0 };
+}
+
+/** What policies answer to the question of a draw, by their place. The run ends with the question. */
 export async function choicesOf(
   draw: ScenarioDraw,
   { iteration }: Firing,
-  policies: readonly LoraPolicy[],
-  signal?: AbortSignal,
-): Promise<(string | null)[]> {
-  let choices: (string | null)[] = [];
+  policies: readonly MonitoredRunOptions['policy'][],
+  signal: AbortSignal = new AbortController().signal,
+): Promise<Choice[]> {
+  const choices: Choice[] = [];
   const policy = answering(draw, async (context) => {
-    const options = menu(context);
-    const limits = { signal: signal ?? new AbortController().signal, timeout: 600_000 };
-    choices = [];
-    for (const each of policies) {
-      const decision = await each.decide(context, limits);
-      const same = options.find(({ decision: { event_type, edit, deferral } }) =>
-        event_type === decision.event_type && acts(decision)
-          ? JSON.stringify(edit) === JSON.stringify(decision.edit)
-          : deferral !== null && deferral.until === decision.deferral?.until,
-      );
-      choices.push(same?.id ?? null);
-    }
+    for (const each of policies) choices.push(await choiceOf(each, context, signal));
     return observe.decide(context);
   });
-  await run(draw, policy, { iterations: iteration + 1, signal });
+  await run(draw, { ...policy, name: 'choices' }, { iterations: iteration + 1, signal });
   return choices;
 }

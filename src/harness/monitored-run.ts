@@ -12,13 +12,15 @@ import {
   type Trainer,
   type TrainSequence,
 } from '../engine/trainer.js';
+import { isDecider, type Decider } from '../monitor/question.js';
 import type { RuleConfig } from '../monitor/rules.js';
 import {
   moduleParameters,
   TrainerExecutor,
   trainerSettings,
 } from '../trainees/lora/executor.js';
-import { LORA, type LoraPolicy as Policy } from '../trainees/lora/trainee.js';
+import { scriptedOption } from '../trainees/lora/scripted.js';
+import { LORA, type LoraPolicy, type LoraTypes } from '../trainees/lora/trainee.js';
 import {
   type LoraReport as MonitorReport,
   MonitorSession,
@@ -36,7 +38,7 @@ const EVALUATED = 64;
 export interface MonitoredRunOptions {
   readonly seed: bigint;
   readonly rules: RuleConfig;
-  readonly policy: Policy;
+  readonly policy: LoraPolicy | Decider<LoraTypes>;
   readonly iterations?: number;
   readonly stepsEach?: number;
   readonly learningRate?: number;
@@ -245,6 +247,10 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     watched: LORA,
     rules,
     policy,
+    ...(isDecider<LoraTypes>(policy) && {
+      questions: { fallback: scriptedOption },
+      ...(policy.timeout !== undefined && { policyTimeout: policy.timeout }),
+    }),
     log: options.log ?? { append: () => undefined },
   });
   const reports: MonitorReport[] = [];

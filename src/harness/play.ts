@@ -5,9 +5,9 @@
 import { auditProcess, type ProcessAudit } from '../judge/obligations.js';
 import { DEFAULT_RULES } from '../monitor/rules.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
-import { LORA, type LoraPolicy } from '../trainees/lora/trainee.js';
+import { LORA } from '../trainees/lora/trainee.js';
 import { HORIZON } from './consequences.js';
-import { monitoredRun } from './monitored-run.js';
+import { monitoredRun, type MonitoredRunOptions } from './monitored-run.js';
 import type { ScenarioDraw } from './scenarios.js';
 
 export interface Played {
@@ -31,7 +31,7 @@ interface Asked {
 /** @throws what `monitoredRun` throws */
 export async function playDraw(
   { options, seed }: ScenarioDraw,
-  policy: LoraPolicy,
+  policy: MonitoredRunOptions['policy'],
   signal?: AbortSignal,
 ): Promise<Played> {
   const asked: Asked[] = [];
