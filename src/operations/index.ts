@@ -2,6 +2,7 @@
 import { ablate } from './ablate.js';
 import { evaluate } from './evaluate.js';
 import { promote } from './gates/promote.js';
+import { harnessRun } from './harness-run.js';
 import { harnessScenarios } from './harness-scenarios.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
@@ -25,4 +26,5 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   truthAnalyze,
   promote,
   harnessScenarios,
+  harnessRun,
 ];
