@@ -6,7 +6,7 @@ import { observe } from '../monitor/policy.js';
 import type { TableChoices } from '../monitor/policies/table.js';
 import { scripted } from '../trainees/lora/scripted.js';
 import { openDecider } from '../training/deciders.js';
-import { readPolicySetting } from '../training/policy-setting.js';
+import { namedPolicy, readPolicySetting } from '../training/policy-setting.js';
 import { resolveSettings } from '../training/settings.js';
 import type { MonitoredRunOptions } from './monitored-run.js';
 import { SCENARIO_MODEL } from './scenario-model.js';
@@ -45,7 +45,7 @@ export function openArm(
     });
   };
   return {
-    name: setting,
+    name: namedPolicy(setting),
     open(seed) {
       if (read.kind === 'scripted') return Promise.resolve(scripted);
       if (read.kind === 'observe') return Promise.resolve(observe);

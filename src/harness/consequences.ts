@@ -165,7 +165,7 @@ export interface Choice {
 const UNLIMITED = 600_000;
 
 /** Has somebody answer a question, as a run would. */
-async function choiceOf(
+export async function choiceOf(
   policy: MonitoredRunOptions['policy'],
   context: LoraDecisionContext,
   signal: AbortSignal,

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { checked } from '../engine/argument-check.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
-import { isFile, readJson } from '../files.js';
+import { isFile, makeFolder, readJson } from '../files.js';
 import { given } from '../given.js';
 import {
   attemptForm,
@@ -88,6 +88,7 @@ export async function makeAttempts(
       continue;
     }
     onAttempt?.(index, asked);
+    makeFolder(folder);
     const feedback = feedbackOf(attempts);
     if (feedback !== null)
       await writeFileAtomically(path.join(folder, 'feedback.txt'), [Buffer.from(feedback)]);

@@ -2,6 +2,8 @@
 import { ablate } from './ablate.js';
 import { evaluate } from './evaluate.js';
 import { promote } from './gates/promote.js';
+import { harnessAgree } from './harness-agree.js';
+import { harnessReview } from './harness-review.js';
 import { harnessRun } from './harness-run.js';
 import { harnessScenarios } from './harness-scenarios.js';
 import { judge } from './judge.js';
@@ -27,4 +29,6 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   promote,
   harnessScenarios,
   harnessRun,
+  harnessReview,
+  harnessAgree,
 ];

@@ -6,8 +6,8 @@ import { operationCommand } from '../operation-command.js';
 export function scenariosText({ scenarios, measured, table }: ScenariosResult, style: TerminalStyle): string {
   if (measured === null)
     return `${listTable(
-      ['scenario', 'rule', 'side', 'criterion', 'what is wrong'],
-      scenarios.map(({ id, rule, side, criterion, name }) => [id, rule, side, criterion, name]),
+      ['scenario', 'rule', 'what is wrong'],
+      scenarios.map(({ id, rule, side, name }) => [id, `${rule} ${side}`, name]),
       style,
     )}\n`;
   const { draws, silent, alike, regret } = measured;
