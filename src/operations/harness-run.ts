@@ -18,6 +18,8 @@ import { judgeRun } from '../judge/judge.js';
 import { compareRuns } from '../lookup/run-list.js';
 import { LEVEL, type Finding } from '../run-folder/comparison.js';
 import type { RunOptions } from '../training/hooks.js';
+import { needsNoFile } from '../tasks/data/check.js';
+import { isBuiltIn } from '../tasks/registry.js';
 import { withProfile } from '../training/profile.js';
 import {
   mergeSettings,
@@ -32,7 +34,7 @@ import { RUN_FLAGS, runMembers } from './run-settings.js';
 import { run } from './tracked-run.js';
 
 const own = z.strictObject({
-  attempts: count(100).default(3).describe('attempts; an interrupted one goes on'),
+  attempts: count(100).default(3).describe('number of attempts; the same command continues an interrupted one'),
   out: output.default('attempts').describe('folder of the attempts'),
 });
 
@@ -101,7 +103,10 @@ export async function makeAttempts(
     const report = await judgeRun({
       folder: runFolder,
       model: model.name,
-      ...given({ task: task.includes('.') || task.includes(':') ? task : undefined, check }),
+      ...given({
+        task: isBuiltIn(task) ? undefined : task,
+        check: check !== undefined && !needsNoFile(check) ? check : undefined,
+      }),
       ...given(options, 'signal'),
     });
     const attempt = attemptOf(report, {

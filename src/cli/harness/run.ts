@@ -42,7 +42,7 @@ export const harnessRunCommand = operationCommand(harnessRun, {
   interrupted: ['the attempts', 'Attempts that were judged are kept: the same command continues.'],
   text: (result, { out }, style) => attemptsText(result, out, style),
   exitCode: ({ best }) => (best === null ? NO_WINNER : 0),
-  epilogue: `Exit codes: 0 an attempt won, ${NO_WINNER} none can win.`,
+  epilogue: `Exit codes: 0 an attempt won, ${NO_WINNER} no attempt can win.`,
   examples: [
     ['$0 harness run --policy table --attempts 2', 'two attempts on the embedded model'],
   ],
