@@ -13,6 +13,7 @@ import type { Fresh } from './fresh-problems.js';
 import type { HeldOutResult, OpenedTask } from './held-out.js';
 import type { ProcessAudit, ProcessRecord } from './obligations.js';
 import type { JudgeOptions } from './options.js';
+import type { CheckedQuestions, JudgedDeciders } from './questions.js';
 import type { Scores } from './scores.js';
 
 /** Reasons why the verdict is not a pass. */
@@ -56,6 +57,9 @@ export interface Findings {
   readonly policy: string | null;
   /** Thresholds that are not those of the run's profile. */
   readonly ruleSettings: readonly string[];
+  /** Questions to the run's decider; null if its policy chooses from no menu. */
+  readonly questions: CheckedQuestions | null;
+  readonly deciders: JudgedDeciders | null;
   readonly figures: CheckedFigures;
   readonly deliverables: Deliverables;
   readonly submitted: Submission;

@@ -5,6 +5,7 @@ import type { Fresh } from './fresh-problems.js';
 import { NotEnded } from './hard-fail.js';
 import type { HeldOutResult } from './held-out.js';
 import type { Violation } from './obligations.js';
+import type { JudgedDeciders } from './questions.js';
 import { checkOptions, type JudgeOptions } from './options.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
 import { JUDGE } from './steps.js';
@@ -66,6 +67,8 @@ export interface JudgeReport {
   readonly policy: string | null;
   /** Thresholds with which the run replaced those of its profile, such as `r3.patience 9 (2)`. */
   readonly ruleSettings: readonly string[];
+  /** What a decider did, by who answered; null if the policy chooses from no menu. */
+  readonly deciders: JudgedDeciders | null;
   readonly steps: readonly TraceStep[];
 }
 
@@ -120,6 +123,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     violations: audit?.violations ?? [],
     policy: found.policy ?? null,
     ruleSettings: found.ruleSettings ?? [],
+    deciders: found.deciders ?? null,
     steps,
   };
 }

@@ -21,6 +21,7 @@ import { RUN_STREAMS } from '../run-folder/streams.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { checkFigures } from './figures.js';
+import { checkQuestions } from './questions.js';
 import { failing, HardFail, NotEnded } from './hard-fail.js';
 import type { ProcessRecord } from './obligations.js';
 import type { Step } from './step.js';
@@ -70,21 +71,34 @@ export const ticketAndKey: Step<'options' | 'verification' | 'reader', 'records'
   },
 };
 
-export const ruleRecomputation: Step<'records', 'process' | 'policy' | 'ruleSettings'> = {
+export const ruleRecomputation: Step<
+  'records',
+  'process' | 'policy' | 'ruleSettings' | 'questions'
+> = {
   name: 'rule_recomputation',
   gate: 'hard_fail_gate',
   run: ({ records }) => {
     refuseEndless(records);
     const process = readProcess(records, LORA);
     const { policy, settings } = runConfigOf(records);
+    const questions = checkQuestions(records, process, runConfigOf(records));
     const ruleSettings = foreignThresholds(process.config, readWrittenSettings(settings).profile);
     const own =
       ruleSettings.length === 0
         ? ''
         : `; thresholds that differ from the profile: ${ruleSettings.join(', ')}`;
+    const read =
+      questions === null
+        ? ''
+        : `; ${plural(questions.questions.length, 'question')} to the decider read again`;
     return {
-      found: { process, policy: typeof policy === 'string' ? policy : null, ruleSettings },
-      detail: `${plural(process.evaluations.length, 'iteration')}, seven rules each, match the log${own}`,
+      found: {
+        process,
+        policy: typeof policy === 'string' ? policy : null,
+        ruleSettings,
+        questions,
+      },
+      detail: `${plural(process.evaluations.length, 'iteration')}, seven rules each, match the log${own}${read}`,
       status: ruleSettings.length === 0 ? 'pass' : 'findings',
     };
   },
@@ -104,7 +118,7 @@ export const figureRecomputation: Step<'options' | 'reader' | 'records', 'figure
   },
 };
 
-type RunConfig = Readonly<Partial<Record<'policy' | 'settings' | 'rules', unknown>>>;
+type RunConfig = Readonly<Partial<Record<'policy' | 'settings' | 'rules' | 'decider', unknown>>>;
 
 /** Run configuration in the session start, unchecked. */
 const runConfigOf = (records: readonly LogRecord[]): RunConfig =>
@@ -137,6 +151,7 @@ const MOST: Readonly<Record<string, number>> = {
   gate: 2000,
   adapter_state: 3000,
   decision: 7000,
+  question: 7000,
   effect: 21_000,
 };
 

@@ -32,6 +32,11 @@ export interface JudgeOptions {
   readonly heldOut?: HeldOutRequest['which'];
   /** Fresh problems of each tier for the submitted adapter; 0 for none. Default 25. */
   readonly fresh?: number;
+  /**
+   * Questions to a model in the process that are asked again, on the base model. Default 0. On the
+   * run's class of machine each must be answered alike.
+   */
+  readonly askAgain?: number;
   /** Threads that judge replies at once; the report is the same with any number. */
   readonly verifierThreads?: number;
   readonly home?: string;

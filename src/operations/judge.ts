@@ -80,6 +80,12 @@ const settings = z.strictObject({
     .max(MOST_FRESH)
     .default(FRESH_PER_TIER)
     .describe("fresh problems per tier for the accuracy score, drawn with the final head's nonce"),
+  askAgain: z
+    .int()
+    .min(0)
+    .max(1000)
+    .default(0)
+    .describe('questions that the base model decided in the run, to ask it again'),
   verifierThreads,
   registry: REGISTRY.describe('registry of the gate, for results of `truth guards`'),
   trace: z

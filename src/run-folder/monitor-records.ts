@@ -190,8 +190,7 @@ const question = z.strictObject({
 export const readQuestion = (
   record: Pick<LogRecord, 'gseq' | 'payload'>,
   refuse?: (what: string) => never,
-): AskedQuestion =>
-  readRecord(question as unknown as z.ZodType<AskedQuestion>, record, refuse);
+): AskedQuestion => readRecord(question as unknown as z.ZodType<AskedQuestion>, record, refuse);
 
 /** True for the record of a question. */
 export const isQuestion = ({ stream, payload }: Pick<LogRecord, 'stream' | 'payload'>): boolean =>

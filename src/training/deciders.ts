@@ -3,19 +3,15 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Closers } from '../closers.js';
 import type { Adapter } from '../engine/adapter.js';
-import { commonBeginning } from '../engine/common-beginning.js';
+import { readLetters } from '../engine/letter-readout.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
 import { given } from '../given.js';
-import {
-  askedNow,
-  readerOf,
-  type DeciderCommitment,
-} from '../monitor/policies/commitment.js';
+import { askedNow, readerOf, type DeciderCommitment } from '../monitor/policies/commitment.js';
 import { humanDecider } from '../monitor/policies/human.js';
 import { letterAt, promptText } from '../monitor/policies/prompt.js';
-import { MOST_ORDERS, ordersOf, type Readout } from '../monitor/policies/readout.js';
+import { MOST_ORDERS, ordersOf } from '../monitor/policies/readout.js';
 import { tableFile, type TableChoices } from '../monitor/policies/table.js';
 import type { Decider, Question, Replied } from '../monitor/question.js';
 import type { LoraTypes } from '../trainees/lora/trainee.js';
@@ -48,42 +44,8 @@ const MOST_FEEDBACK = 20_000;
 const READOUT_TIMEOUT = 600_000;
 
 /** The table that ships with the package. @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT */
-const shippedTable = (): TableChoices => checked(tableFile, readJson(fileURLToPath(TABLE)), 'table').choices;
-
-/**
- * Reads the letters of a question on a model: one call evaluates what all orders begin with, the
- * playbook above all, only once.
- */
-export async function readLetters(
-  model: Model,
-  { prompt, menu }: Question<LoraTypes>,
-  orders: readonly number[][],
-  signal?: AbortSignal,
-): Promise<{ readonly readout: Readout; readonly tokens: number }> {
-  const texts = orders.map(
-    (order) =>
-      model.renderChat([{ role: 'user', content: promptText(prompt, order) }]).tokenIds,
-  );
-  const letters = menu.map((_, place) => model.tokenize(letterAt(place)));
-  // a prefix of at least one token, and at least one token behind it
-  const shared = Math.max(1, commonBeginning(texts));
-  const prefix = texts[0]!.subarray(0, shared);
-  const continuations = texts.flatMap((text) =>
-    letters.map((letter) => Int32Array.from([...text.subarray(shared), ...letter])),
-  );
-  const scores = await model.score(prefix, continuations, given({ signal }));
-  const logProbabilities = texts.map((_, k) =>
-    letters.map((letter, place) => {
-      const row = scores[k * letters.length + place]!;
-      return row.subarray(row.length - letter.length).reduce((sum, value) => sum + value, 0);
-    }),
-  );
-  const branches = texts.reduce((sum, text) => sum + text.length - shared, 0);
-  return {
-    readout: { orders: orders.map((order) => [...order]), logProbabilities },
-    tokens: shared + branches,
-  };
-}
+const shippedTable = (): TableChoices =>
+  checked(tableFile, readJson(fileURLToPath(TABLE)), 'table').choices;
 
 async function modelDecider(
   name: string,
@@ -115,13 +77,19 @@ async function modelDecider(
     const aside = own && !adapted ? adapter() : null;
     if (aside !== null) await model.setAdapter(null);
     try {
-      const { readout, tokens } = await readLetters(
+      const { prompt, menu } = question;
+      const orders = ordersOf(question, runSeed);
+      const { logProbabilities, tokens } = await readLetters(
         model,
-        question,
-        ordersOf(question, runSeed),
-        stop,
+        orders.map((order) => promptText(prompt, order)),
+        menu.map((_, place) => letterAt(place)),
+        { signal: stop },
       );
-      return { reply: readout, tokens: { prompt: tokens, sampled: 0 }, cost: 0 };
+      return {
+        reply: { orders, logProbabilities },
+        tokens: { prompt: tokens, sampled: 0 },
+        cost: 0,
+      };
     } finally {
       if (aside !== null) await model.setAdapter(aside);
     }

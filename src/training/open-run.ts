@@ -499,10 +499,7 @@ const freshState = ({ buffer, optimiser }: RunSettings): RunState => ({
 async function restore(
   context: Recording & Pick<RunContext, 'settings' | 'model' | 'task'>,
   state: RunState,
-  deciding: Pick<
-    MonitorSessionOptions<LoraTypes>,
-    'policy' | 'policyTimeout' | 'questions'
-  >,
+  deciding: Pick<MonitorSessionOptions<LoraTypes>, 'policy' | 'policyTimeout' | 'questions'>,
   checkpoint: Checkpoint | null,
 ): Promise<LoraSession> {
   const { settings, model, folder } = context;

@@ -4,6 +4,7 @@ import {
   type ProcessAudit,
   type ProcessRecord,
 } from '../../src/judge/obligations.js';
+import { checkQuestions, deciderFigures, type DeciderFigures } from '../../src/judge/questions.js';
 import {
   verifyRun,
   type RunVerification,
@@ -20,13 +21,23 @@ import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 export async function judgeLog(
   target: string,
   options: Omit<RunVerifyOptions, 'streams'>,
-): Promise<{ verification: RunVerification; record: ProcessRecord; audit: ProcessAudit }> {
+): Promise<{
+  verification: RunVerification;
+  record: ProcessRecord;
+  audit: ProcessAudit;
+  deciders: DeciderFigures | null;
+}> {
   const verification = await verifyRun(target, { streams: RUN_STREAMS, ...options });
   requireIntact(verification);
   const reader = new LogReader(verification.path, RUN_STREAMS);
   try {
-    const record = readProcess(await readProcessRecords(reader), LORA);
-    return { verification, record, audit: auditProcess(record, LORA) };
+    const records = await readProcessRecords(reader);
+    const record = readProcess(records, LORA);
+    const audit = auditProcess(record, LORA);
+    const start = (records[0]?.payload.runConfig ?? {}) as object;
+    const questions = checkQuestions(records, record, start);
+    const deciders = questions === null ? null : deciderFigures(questions, audit);
+    return { verification, record, audit, deciders };
   } finally {
     reader.close();
   }

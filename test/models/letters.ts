@@ -5,7 +5,7 @@
  * letters, coordinate 1 marks letter tokens and carries the end of the turn after one.
  */
 import { writeFileSync } from 'node:fs';
-import { encodeModel, synthesizeModel } from './synthetic.js';
+import { encodeModel, synthesizeModel, type SyntheticModelOptions } from './synthetic.js';
 import { writeAtomically } from './write-atomically.js';
 import { createTrainer, loadModel, type TrainSequence } from '../../src/index.js';
 
@@ -50,8 +50,19 @@ const SIZE = 24;
  *   feed-forward block whose other factor is zero, so that its huge weight meets a zero in every
  *   forward pass
  */
-export function writeLetterModel(path: string, seed = 1n, fragile: readonly string[] = []): void {
-  const model = synthesizeModel({ architecture: 'qwen2', seed, contextLength: 1024, layers: 3 });
+export function writeLetterModel(
+  path: string,
+  seed = 1n,
+  fragile: readonly string[] = [],
+  other: Pick<SyntheticModelOptions, 'contextLength' | 'corpus'> = {},
+): void {
+  const model = synthesizeModel({
+    architecture: 'qwen2',
+    seed,
+    contextLength: 1024,
+    layers: 3,
+    ...other,
+  });
   const { embedding, vocabularySize } = model.shape;
   const letterIds = new Set<number>(
     LETTERS.map((letter) => model.vocabulary.tokens.indexOf(letter)),

@@ -46,6 +46,8 @@ export interface SyntheticModelOptions extends Partial<Omit<ModelShape, 'archite
   readonly seed?: bigint;
   /** Default bpe. */
   readonly vocabulary?: VocabularyKind;
+  /** With bpe: text that is few tokens, and how many merges are learned from it. */
+  readonly corpus?: { readonly text: string; readonly merges: number };
   /** Default true: ChatML. */
   readonly chatTemplate?: boolean;
 }
@@ -177,6 +179,8 @@ export function synthesizeModel(options: SyntheticModelOptions): SyntheticModel 
           PRE_TOKENIZER[architecture],
           ['llama', 'gemma2', 'gemma3'].includes(architecture),
           options.vocabularySize,
+          options.corpus?.merges,
+          options.corpus?.text,
         )
       : scoredVocabulary(options.vocabularySize);
   const shape: ModelShape = {

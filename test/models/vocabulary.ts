@@ -46,10 +46,10 @@ export const BYTE_CHARACTERS: readonly string[] = (() => {
  * The `count` most frequent merges of the corpus, learned within words as BPE does; ties go to the
  * first seen.
  */
-function learnMerges(count: number): [string, string][] {
-  const words = CORPUS.match(/ ?[a-z]+|[^a-z]+/g)!.map((word) =>
-    [...Buffer.from(word)].map((byte) => BYTE_CHARACTERS[byte]!),
-  );
+function learnMerges(count: number, corpus = CORPUS): [string, string][] {
+  const words = corpus
+    .match(/ ?[a-z]+|[^a-z]+/gi)!
+    .map((word) => [...Buffer.from(word)].map((byte) => BYTE_CHARACTERS[byte]!));
   const merges: [string, string][] = [];
   while (merges.length < count) {
     const frequencies = new Map<string, number>();
@@ -102,8 +102,9 @@ export function byteLevelVocabulary(
   addBos: boolean,
   size?: number,
   mergeCount = 80,
+  corpus?: string,
 ): Vocabulary {
-  const merges = learnMerges(mergeCount);
+  const merges = learnMerges(mergeCount, corpus);
   const tokens = [...BYTE_CHARACTERS, ...new Set(merges.map(([left, right]) => left + right))];
   const types = tokens.map(() => NORMAL);
   const control = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|begin_of_text|>'];

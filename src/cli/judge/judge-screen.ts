@@ -152,7 +152,7 @@ function forgettingLines(
 
 /** Lines of the scores with their divisions. */
 function scoreLines(
-  { scores, heldOut, fresh, violations, policy }: JudgeReport,
+  { scores, heldOut, fresh, violations, policy, deciders }: JudgeReport,
   target: number,
   style: TerminalStyle,
 ): string[] {
@@ -183,6 +183,7 @@ function scoreLines(
             `${count(rules, 'rule')} fired${bound === null ? '' : `; at least ${bound.toFixed(2)} of the obligations kept (95 %)`}`,
     ),
     `policy          ${policy === null ? 'unknown' : label(policy)}`,
+    ...(deciders === null ? [] : [said(`decided by      ${deciderText(deciders)}`)]),
     ...violations
       .slice(0, LISTED)
       .map(({ kind, rule, iteration, detail }) =>
@@ -217,6 +218,26 @@ function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] 
         : `${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`,
   }[finding];
   return [painted(wrapped(text, style), finding === 'better' ? 'strong' : 'fair', style)];
+}
+
+/** Who answered the rules, and how well by the process score: a fallback's merit is its own. */
+function deciderText({
+  sources,
+  invalidRate,
+  agreement,
+  tokens,
+  seconds,
+}: NonNullable<JudgeReport['deciders']>): string {
+  const by = sources.map(({ source, decisions, cached, processScore }) => {
+    const score = processScore === null ? '' : `, process score ${processScore.toFixed(3)}`;
+    return `${source} ${decisions} (${cached} recorded before${score})`;
+  });
+  return [
+    by.length === 0 ? 'nobody: no rule fired' : by.join(', '),
+    ...(invalidRate === null ? [] : [`invalid replies ${percent(100 * invalidRate)}`]),
+    ...(agreement === null ? [] : [`agreement over orders ${percent(100 * agreement)}`]),
+    ...(tokens === 0 ? [] : [`${tokens} tokens in ${seconds.toFixed(1)} s`]),
+  ].join('; ');
 }
 
 function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {

@@ -111,11 +111,11 @@ function outcome<T extends TraineeTypes>(
   );
 }
 
-/** Numbers of the trainee's settings; what is no number is not told. */
+/** Numbers of the trainee's settings; what is no number is not told. A log keeps no order. */
 const numbers = (settings: unknown): string[] =>
-  Object.entries(settings as object).flatMap(([name, value]) =>
-    typeof value === 'number' ? [`${name}: ${figure(value)}`] : [],
-  );
+  Object.entries(settings as object)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([name, value]) => (typeof value === 'number' ? [`${name}: ${figure(value)}`] : []));
 
 function situation<T extends TraineeTypes>({
   rule,

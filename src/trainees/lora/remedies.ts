@@ -33,6 +33,8 @@ const DOWN: readonly (readonly [string, (x: number) => number])[] = [
 ];
 const RANKS = [1.5, 2, 4];
 
+const shown = (x: number): string => String(Number(x.toPrecision(4)));
+
 /** Names that a file brought are told as quoted data, and only a few of them. */
 function listed(names: readonly string[]): string {
   const few = names.slice(0, 3).map((name) => JSON.stringify(name.slice(0, 60)));
@@ -70,7 +72,7 @@ function rates({ side, settings: { learningRate } }: Asked): LoraRemedy[] {
       ? [
           {
             id: `set_lr x${times}`,
-            words: `multiply the learning rate by ${times}, to ${to}`,
+            words: `multiply the learning rate by ${times}, to ${shown(to)}`,
             edit: [{ op: 'set_lr', from: learningRate, to }],
           },
         ]
@@ -156,7 +158,7 @@ function vanishing({ modules, settings }: Asked): (LoraRemedy | null)[] {
       ? null
       : {
           id: 'raise_precision',
-          words: `lower Adam's epsilon from ${epsilon} to ${lower}`,
+          words: `lower Adam's epsilon from ${shown(epsilon)} to ${shown(lower)}`,
           edit: [{ op: 'raise_precision', adamEps: lower }],
         },
     onEach(
@@ -194,12 +196,12 @@ function explosion({ side, settings }: Asked): LoraRemedy[] {
       ? [
           {
             id: 'rollback',
-            words: `go back to the last sound adapter, at a tenth of the learning rate (${tenth}), and clip gradients to ${maxNorm}`,
+            words: `go back to the last sound adapter, at a tenth of the learning rate (${shown(tenth)}), and clip gradients to ${shown(maxNorm)}`,
             edit: [{ op: 'rollback', to: lastSoundAdapter, learningRate: tenth, maxNorm }],
           } as const,
           {
             id: 'set_lr x1/10, set_clip',
-            words: `divide the learning rate by 10, to ${tenth}, and clip gradients to ${maxNorm}`,
+            words: `divide the learning rate by 10, to ${shown(tenth)}, and clip gradients to ${shown(maxNorm)}`,
             edit: [{ op: 'set_lr', from: learningRate, to: tenth }, clip(maxNorm)],
           } as const,
         ]
@@ -208,7 +210,7 @@ function explosion({ side, settings }: Asked): LoraRemedy[] {
       ? [
           {
             id: 'set_clip',
-            words: `clip gradients to ${maxNorm / 2}; the learning rate stays`,
+            words: `clip gradients to ${shown(maxNorm / 2)}; the learning rate stays`,
             edit: [clip(maxNorm / 2)],
           },
         ]

@@ -33,8 +33,7 @@ function preferred(rule: RuleId, { side, recurrence }: RuleEvaluation): readonly
 export const scriptedOption = (
   { rule, evaluations }: Asked,
   options: Menu<LoraTypes>,
-): MenuOption<LoraTypes> =>
-  preference(rule, evaluations, options) ?? options.at(-1)!;
+): MenuOption<LoraTypes> => preference(rule, evaluations, options) ?? options.at(-1)!;
 
 function preference(
   rule: RuleId,
