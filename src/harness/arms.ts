@@ -24,10 +24,18 @@ export interface Arm extends AsyncDisposable {
  */
 export function openArm(
   setting: string,
-  options: { readonly table?: TableChoices; readonly feedback?: string; readonly signal?: AbortSignal } = {},
+  options: {
+    readonly table?: TableChoices;
+    readonly feedback?: string;
+    readonly signal?: AbortSignal;
+  } = {},
 ): Arm {
   const read = readPolicySetting(setting);
-  if (read === null || read.kind === 'human' || (read.kind === 'model' && ['local', 'adapted'].includes(read.model)))
+  if (
+    read === null ||
+    read.kind === 'human' ||
+    (read.kind === 'model' && ['local', 'adapted'].includes(read.model))
+  )
     throw new IsoproError(
       'INVALID_ARGUMENT',
       `policy: ${setting} cannot answer scenarios; give scripted, observe, random, table, or model:FILE`,

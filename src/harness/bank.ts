@@ -183,7 +183,9 @@ export async function measureBank(options: BankOptions): Promise<MeasuredDraw[]>
       tell();
     }
   }
-  const wanted = new Set(asked.map(({ scenario, purpose, index }) => keyOf({ scenario: scenario.id, purpose, index })));
+  const wanted = new Set(
+    asked.map(({ scenario, purpose, index }) => keyOf({ scenario: scenario.id, purpose, index })),
+  );
   return readBank(file).filter((each) => wanted.has(keyOf(each)));
 }
 

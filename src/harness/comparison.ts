@@ -65,7 +65,9 @@ const drawnAgain = ({ scenario, purpose, index }: MeasuredDraw, seed: bigint): S
  */
 export async function askDeciders(options: ComparisonOptions): Promise<void> {
   const { file, draws, arms, plays, seed = 0n, signal, onDone } = options;
-  const known = new Set(readLinesOf(file, line).map((each) => each.kind + each.decider + keyOf(each)));
+  const known = new Set(
+    readLinesOf(file, line).map((each) => each.kind + each.decider + keyOf(each)),
+  );
   using lines = new DurableLines<Line>(file);
   const asked = draws.filter(({ firing }) => firing !== null);
   let done = 0;
@@ -84,7 +86,13 @@ export async function askDeciders(options: ComparisonOptions): Promise<void> {
     }
     for (const arm of plays ? missing('play') : []) {
       const played = await playDraw(draw, await arm.open(draw.seed), signal);
-      lines.append({ kind: 'play', decider: arm.name, ...at, ...played, sources: { ...played.sources } });
+      lines.append({
+        kind: 'play',
+        decider: arm.name,
+        ...at,
+        ...played,
+        sources: { ...played.sources },
+      });
     }
     onDone?.(++done, asked.length);
   }
@@ -156,7 +164,11 @@ export function decidersCompared(
     );
     return (draw: MeasuredDraw): Extract<Line, { kind: K }> | undefined => own.get(keyOf(draw));
   };
-  const regretOf = (draw: MeasuredDraw, answer: Answer | undefined, horizon: Horizon): Answered => ({
+  const regretOf = (
+    draw: MeasuredDraw,
+    answer: Answer | undefined,
+    horizon: Horizon,
+  ): Answered => ({
     scenario: draw.scenario,
     regret:
       answer === undefined || answer.option === null
@@ -171,7 +183,10 @@ export function decidersCompared(
     const answers = own.map((draw) => answerOf(draw)!);
     const at = (horizon: Horizon) => own.map((draw) => regretOf(draw, answerOf(draw), horizon));
     const figures = <V>(value: (horizon: Horizon) => V) =>
-      Object.fromEntries(HORIZONS.map((horizon) => [horizon, value(horizon)])) as Record<Horizon, V>;
+      Object.fromEntries(HORIZONS.map((horizon) => [horizon, value(horizon)])) as Record<
+        Horizon,
+        V
+      >;
     const nats = own.flatMap((draw) => {
       const option = answerOf(draw)!.option;
       return option === null ? [] : [regretsOf(draw)!.nats.get(option)!];
@@ -185,13 +200,19 @@ export function decidersCompared(
       difference: figures((horizon) =>
         decider === first
           ? null
-          : pairedRegret(own.map((draw) => regretOf(draw, base(draw), horizon)), at(horizon)),
+          : pairedRegret(
+              own.map((draw) => regretOf(draw, base(draw), horizon)),
+              at(horizon),
+            ),
       ),
       nats: nats.length === 0 ? null : mean(nats),
       sources: counted(answers.map(({ source }) => ({ [source]: 1 }))),
       tokens: answers.length === 0 ? 0 : mean(answers.map(({ tokens }) => tokens)),
       seconds: answers.length === 0 ? 0 : mean(answers.map(({ seconds }) => seconds)),
-      plays: played.length === 0 ? null : playFigures(played, playOf, decider === first ? null : basePlay),
+      plays:
+        played.length === 0
+          ? null
+          : playFigures(played, playOf, decider === first ? null : basePlay),
     };
   });
 }

@@ -14,11 +14,7 @@ import {
 } from '../engine/trainer.js';
 import { isDecider, type Decider } from '../monitor/question.js';
 import type { RuleConfig } from '../monitor/rules.js';
-import {
-  moduleParameters,
-  TrainerExecutor,
-  trainerSettings,
-} from '../trainees/lora/executor.js';
+import { moduleParameters, TrainerExecutor, trainerSettings } from '../trainees/lora/executor.js';
 import { scriptedOption } from '../trainees/lora/scripted.js';
 import { LORA, type LoraPolicy, type LoraTypes } from '../trainees/lora/trainee.js';
 import {
@@ -263,7 +259,12 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
   kept.set(sound, await trainer.snapshot());
   for (let n = 0; n < iterations && !stopped && !reached; n++) {
     options.signal?.throwIfAborted();
-    await options.before?.(n, { trainer, executor, poison: (x) => (reward = x), spoil: (part) => (noise = part) });
+    await options.before?.(n, {
+      trainer,
+      executor,
+      poison: (x) => (reward = x),
+      spoil: (part) => (noise = part),
+    });
     const earlier = measuresShift ? await transitions(trainer, symbols) : null;
     const steps = [];
     batchSizes.push(batch);

@@ -83,7 +83,6 @@ export const pooledAudit = (audits: readonly ProcessAudit[]): ProcessAudit => ({
   violations: audits.flatMap(({ violations }) => violations),
   undetermined: audits.reduce((sum, { undetermined }) => sum + undetermined, 0),
   kept: audits.reduce((sum, { kept }) => sum + kept, 0),
-  distinctRules: new Set(
-    audits.flatMap(({ obligations }) => obligations.map(({ rule }) => rule)),
-  ).size,
+  distinctRules: new Set(audits.flatMap(({ obligations }) => obligations.map(({ rule }) => rule)))
+    .size,
 });

@@ -13,7 +13,12 @@ import { readDecisions, readHistory } from '../run-folder/monitor-records.js';
 import { runPaths } from '../run-folder/paths.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
 import { menu } from '../trainees/lora/menu.js';
-import { LORA, type LoraDecision, type LoraDecisionContext, type TrainerSettings } from '../trainees/lora/trainee.js';
+import {
+  LORA,
+  type LoraDecision,
+  type LoraDecisionContext,
+  type TrainerSettings,
+} from '../trainees/lora/trainee.js';
 import { readLinesOf } from './durable-lines.js';
 
 export const VERDICTS = ['gold', 'bad', 'skip'] as const;
@@ -140,7 +145,15 @@ export async function goldScenarios(
     const expected = optionOf(each);
     return expected === null || each.context === null
       ? []
-      : [{ run: folder, iteration: each.iteration, rule: each.rule, expected, context: each.context }];
+      : [
+          {
+            run: folder,
+            iteration: each.iteration,
+            rule: each.rule,
+            expected,
+            context: each.context,
+          },
+        ];
   });
   return { scenarios, without: gold.length - scenarios.length };
 }

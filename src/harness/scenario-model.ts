@@ -4,7 +4,15 @@
  */
 import { fileURLToPath } from 'node:url';
 import { planTensors, type ModelShape } from '../embedded/architecture.js';
-import { alignUp, bool, DEFAULT_ALIGNMENT, encodeHeader, float32, layOut, text } from '../embedded/gguf.js';
+import {
+  alignUp,
+  bool,
+  DEFAULT_ALIGNMENT,
+  encodeHeader,
+  float32,
+  layOut,
+  text,
+} from '../embedded/gguf.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { deriveSeed, Random } from '../random.js';
 
@@ -30,7 +38,12 @@ const SHAPE: ModelShape = {
 };
 
 /** Modules whose directions can be dead. */
-export const DEAD_MODULES = ['blk.0.attn_q', 'blk.0.ffn_up', 'blk.1.attn_q', 'blk.1.ffn_up'] as const;
+export const DEAD_MODULES = [
+  'blk.0.attn_q',
+  'blk.0.ffn_up',
+  'blk.1.attn_q',
+  'blk.1.ffn_up',
+] as const;
 
 export interface DeadDirections {
   readonly module: (typeof DEAD_MODULES)[number];

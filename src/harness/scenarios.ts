@@ -169,7 +169,11 @@ export const SCENARIOS: readonly Scenario[] = [
     rule: 'R4',
     side: 'plateau',
     criterion: 'full and flat',
-    parameters: { symbols: whole(32, 30, 34), warmup: whole(64, 56, 72), rate: log(1e-3, 9e-4, 1.2e-3) },
+    parameters: {
+      symbols: whole(32, 30, 34),
+      warmup: whole(64, 56, 72),
+      rate: log(1e-3, 9e-4, 1.2e-3),
+    },
     options: ({ symbols, warmup, rate }) => ({
       noise: 0,
       symbols,
@@ -203,7 +207,11 @@ export const SCENARIOS: readonly Scenario[] = [
     rule: 'R6',
     side: 'low',
     criterion: 'vanishing gradient',
-    parameters: { factor: log(1e-5, 5e-6, 2e-5), layer: whole(0, 0, 1), rate: log(1.5e-3, 1.2e-3, 1.8e-3) },
+    parameters: {
+      factor: log(1e-5, 5e-6, 2e-5),
+      layer: whole(0, 0, 1),
+      rate: log(1.5e-3, 1.2e-3, 1.8e-3),
+    },
     options: ({ factor, layer, rate }) => ({
       noise: 0,
       warmup: 0,
@@ -282,9 +290,7 @@ export const SCENARIOS: readonly Scenario[] = [
 
 /** The scenario with its usual parameters. */
 export const usualOptions = ({ parameters, options }: Scenario): SickOptions =>
-  options(
-    Object.fromEntries(Object.entries(parameters).map(([name, { usual }]) => [name, usual])),
-  );
+  options(Object.fromEntries(Object.entries(parameters).map(([name, { usual }]) => [name, usual])));
 
 /** What a drawn scenario is for: a table is fitted on the first, reported on the second. */
 export const PURPOSES = ['training', 'held-out', 'fresh'] as const;
@@ -319,5 +325,12 @@ export function drawScenario(
   const values = Object.fromEntries(
     Object.entries(of.parameters).map(([name, each]) => [name, drawFrom(random, each)]),
   );
-  return { scenario: of, purpose, index, values, seed: random.nextUint64(), options: of.options(values) };
+  return {
+    scenario: of,
+    purpose,
+    index,
+    values,
+    seed: random.nextUint64(),
+    options: of.options(values),
+  };
 }

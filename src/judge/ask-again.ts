@@ -31,7 +31,8 @@ export async function askAgain(
   );
   // spread over the run
   const chosen = replied.filter(
-    (_, i) => Math.floor((i * most) / replied.length) !== Math.floor(((i - 1) * most) / replied.length),
+    (_, i) =>
+      Math.floor((i * most) / replied.length) !== Math.floor(((i - 1) * most) / replied.length),
   );
   let same = 0;
   await model.setAdapter(null);

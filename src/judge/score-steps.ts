@@ -77,9 +77,7 @@ export const ruleCoverageAudit: Step<
         `of ${plural(again.asked, 'question')} that the base model was asked again, it answered ${again.same} as the run says`,
       );
     const deciders =
-      questions === null
-        ? null
-        : { ...deciderFigures(questions, audit), askedAgain: again };
+      questions === null ? null : { ...deciderFigures(questions, audit), askedAgain: again };
     return {
       found: { audit, deciders },
       detail: `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}; ${said}${deciders === null ? '' : `; ${bySource(deciders)}`}${again === null ? '' : `; asked again: ${again.reason ?? `${again.same} of ${again.asked} alike`}`}`,

@@ -45,7 +45,9 @@ function textOf(each: ReviewedDecision, place: string): string {
     `Decision ${place}: iteration ${iteration}, ${rule}`,
     ...(fired === undefined
       ? []
-      : [`fired on its ${fired.side} side: ${shown(fired.value)} against ${shown(fired.threshold)}`]),
+      : [
+          `fired on its ${fired.side} side: ${shown(fired.value)} against ${shown(fired.threshold)}`,
+        ]),
     `answer: ${optionOf(each) ?? (decision.edit.map(({ op }) => op).join(', ') || 'deferral')}`,
     `reason: ${decision.justification}`,
     `held-out reading: ${shown(heldOut[0])} then, ${shown(heldOut[1])} at the end`,
@@ -83,8 +85,7 @@ export const harnessReview = operation({
       for (const [i, each] of open.entries()) {
         const text = textOf(each, `${i + 1} of ${open.length}`);
         let said: ReturnType<typeof read> = null;
-        while (said === null)
-          said = read(await ask([{ role: 'user', content: text }], signal));
+        while (said === null) said = read(await ask([{ role: 'user', content: text }], signal));
         lines.append({ iteration: each.iteration, rule: each.rule, ...said });
       }
     }

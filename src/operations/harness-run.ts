@@ -34,7 +34,9 @@ import { RUN_FLAGS, runMembers } from './run-settings.js';
 import { run } from './tracked-run.js';
 
 const own = z.strictObject({
-  attempts: count(100).default(3).describe('number of attempts; the same command continues an interrupted one'),
+  attempts: count(100)
+    .default(3)
+    .describe('number of attempts; the same command continues an interrupted one'),
   out: output.default('attempts').describe('folder of the attempts'),
 });
 

@@ -4,12 +4,7 @@ import { z } from 'zod';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { given } from '../given.js';
 import { measureBank } from '../harness/bank.js';
-import {
-  choicesOfTable,
-  regretsOf,
-  regretTable,
-  type OptionRegret,
-} from '../harness/regret.js';
+import { choicesOfTable, regretsOf, regretTable, type OptionRegret } from '../harness/regret.js';
 import { PURPOSES, SCENARIOS, type Purpose } from '../harness/scenarios.js';
 import { count, output, seedText } from './members.js';
 import { operation, WrongSetting } from './operation.js';

@@ -5,12 +5,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { measureBank, readBank, type MeasuredDraw } from '../../src/harness/bank.js';
 import type { Outcome } from '../../src/harness/consequences.js';
-import {
-  choicesOfTable,
-  pairedRegret,
-  regretsOf,
-  regretTable,
-} from '../../src/harness/regret.js';
+import { choicesOfTable, pairedRegret, regretsOf, regretTable } from '../../src/harness/regret.js';
 import { SCENARIOS } from '../../src/harness/scenarios.js';
 import { setTimeout as pause } from 'node:timers/promises';
 import { temporaryFolder } from '../models/signed-log.js';
@@ -73,8 +68,7 @@ describe('the consequence bank', () => {
     child.stdout.on('data', (data: Buffer) => (printed += data.toString()));
     const [code] = (await once(child, 'close')) as [number];
     expect(code).toBe(0);
-    const whole = (path: string): string[] =>
-      linesOf(path).filter((line) => line.endsWith('}'));
+    const whole = (path: string): string[] => linesOf(path).filter((line) => line.endsWith('}'));
     expect(whole(killed)).toEqual(whole(file));
     expect(JSON.parse(printed)).toMatchObject({
       measured: { draws: 1, silent: 0, alike: 0 },
@@ -112,8 +106,7 @@ const drawn = (
   scenario,
   purpose: 'training',
   index,
-  firing:
-    losses === null ? null : { iteration: 2, situation: 's', menu: Object.keys(losses) },
+  firing: losses === null ? null : { iteration: 2, situation: 's', menu: Object.keys(losses) },
   outcomes: new Map(
     Object.entries(losses ?? {}).map(([option, loss]) => [option, outcome(loss)] as const),
   ),
@@ -146,7 +139,12 @@ describe('regret', () => {
 
   test('the table has the least mean regret of each rule and side, over all of its scenarios', () => {
     const draws = [
-      drawn('rate-times-20', 0, { 'set_lr x1/3': 1, 'set_lr x1/10': 2, 'defer 1': 3, 'defer 5': 3 }),
+      drawn('rate-times-20', 0, {
+        'set_lr x1/3': 1,
+        'set_lr x1/10': 2,
+        'defer 1': 3,
+        'defer 5': 3,
+      }),
       drawn('policy-shift', 0, { 'set_lr x1/3': 2, 'set_lr x1/10': 1, 'defer 1': 2, 'defer 5': 2 }),
       drawn('rewards-overflow', 0, { skip_step: 1, rollback: 2, 'defer 1': 1, 'defer 5': 1 }),
       drawn('rate-shakes', 0, { 'set_lr x1/3': 2, 'defer 1': 1, 'defer 5': 1 }),

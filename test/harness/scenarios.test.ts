@@ -102,9 +102,9 @@ describe('the scenarios', () => {
     'not finite': 0,
   };
   test.each(
-    SCENARIOS.filter(({ id }) => FULL || ['policy-shift', 'labels-spoilt', 'bound-lowered'].includes(id)).map(
-      (scenario) => [scenario.id, scenario] as const,
-    ),
+    SCENARIOS.filter(
+      ({ id }) => FULL || ['policy-shift', 'labels-spoilt', 'bound-lowered'].includes(id),
+    ).map((scenario) => [scenario.id, scenario] as const),
   )('%s: a drawn run trips its rule by its criterion', async (_, scenario) => {
     const { rule, side, criterion } = scenario;
     let tripped = 0;

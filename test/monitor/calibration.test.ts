@@ -19,8 +19,7 @@ describe('real training runs without remedies', () => {
     `kind)`, async () => {
     const runs: MeasuredRun[] = [];
     for (let i = 0; i < HEALTHY; i++) runs.push(await measureHealthy(BigInt(20_001 + i)));
-    for (let i = 0; i < SICK; i++)
-      runs.push(...(await measureSick(BigInt(20_001 + i))));
+    for (let i = 0; i < SICK; i++) runs.push(...(await measureSick(BigInt(20_001 + i))));
     const rates = ratesOf(runs, configOf(DEFAULT_JUDGEMENT));
     expect(rates.false).toBeLessThanOrEqual(0.01 * rates.healthy);
     expect(rates.missed).toBeLessThanOrEqual(0.1 * rates.sick);

@@ -43,7 +43,5 @@ export const harnessRunCommand = operationCommand(harnessRun, {
   text: (result, { out }, style) => attemptsText(result, out, style),
   exitCode: ({ best }) => (best === null ? NO_WINNER : 0),
   epilogue: `Exit codes: 0 an attempt won, ${NO_WINNER} no attempt can win.`,
-  examples: [
-    ['$0 harness run --policy table --attempts 2', 'two attempts on the embedded model'],
-  ],
+  examples: [['$0 harness run --policy table --attempts 2', 'two attempts on the embedded model']],
 });

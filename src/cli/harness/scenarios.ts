@@ -3,7 +3,10 @@ import { listTable } from '../../text/terminal.js';
 import type { TerminalStyle } from '../../text/terminal-style.js';
 import { operationCommand } from '../operation-command.js';
 
-export function scenariosText({ scenarios, measured, table }: ScenariosResult, style: TerminalStyle): string {
+export function scenariosText(
+  { scenarios, measured, table }: ScenariosResult,
+  style: TerminalStyle,
+): string {
   if (measured === null)
     return `${listTable(
       ['scenario', 'rule', 'what is wrong'],
@@ -29,7 +32,7 @@ export function scenariosText({ scenarios, measured, table }: ScenariosResult, s
   ]);
   return [
     ...parts,
-    `${draws} draws: in ${silent} the rule did not fire, in ${alike} all answers are alike`,
+    `draws: ${draws}; without a firing of the rule: ${silent}; with equal answers only: ${alike}`,
     ...(table === null ? [] : [`table:  ${table}`]),
     '',
   ].join('\n');
