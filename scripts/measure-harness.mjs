@@ -89,10 +89,6 @@ await writeResult(path.join(folder, 'summary.json'), {
       Object.fromEntries(regretTable(of(purpose))),
     ]),
   ),
-  deciders: comparison.decidersCompared(
-    answers,
-    heldOut,
-    arms.map(({ name }) => name),
-  ),
+  deciders: comparison.decidersCompared(answers, heldOut, arms),
 });
 for (const arm of arms) await arm[Symbol.asyncDispose]();

@@ -1,4 +1,6 @@
 /** The deciders that are compared, opened as a run opens them. */
+import { createHash } from 'node:crypto';
+import { canonicalJson } from '../canonical-json.js';
 import { Closers } from '../closers.js';
 import { loadModel } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
@@ -13,6 +15,8 @@ import { SCENARIO_MODEL } from './scenario-model.js';
 
 export interface Arm extends AsyncDisposable {
   readonly name: string;
+  /** SHA-256 of the table that it looks up; empty for others: another table is another decider. */
+  readonly table: string;
   /** @param seed of the draw: a decider that draws draws anew for each */
   open(seed: bigint): Promise<MonitoredRunOptions['policy']>;
 }
@@ -54,6 +58,10 @@ export function openArm(
   };
   return {
     name: namedPolicy(setting),
+    table:
+      read.kind === 'table' && options.table !== undefined
+        ? createHash('sha256').update(canonicalJson(options.table)).digest('hex')
+        : '',
     open(seed) {
       if (read.kind === 'scripted') return Promise.resolve(scripted);
       if (read.kind === 'observe') return Promise.resolve(observe);

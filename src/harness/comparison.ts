@@ -17,6 +17,8 @@ import { drawScenario, PURPOSES, SCENARIOS, type ScenarioDraw } from './scenario
 
 const place = {
   decider: z.string(),
+  /** Of an arm. */
+  table: z.string().default(''),
   scenario: z.string(),
   purpose: z.enum(PURPOSES),
   index: z.int().min(0),
@@ -56,6 +58,9 @@ export interface ComparisonOptions {
   readonly onDone?: (done: number, total: number) => void;
 }
 
+const nameOf = (kind: Line['kind'], { name, table }: Pick<Arm, 'name' | 'table'>): string =>
+  `${kind} ${name} ${table} `;
+
 const drawnAgain = ({ scenario, purpose, index }: MeasuredDraw, seed: bigint): ScenarioDraw =>
   drawScenario(SCENARIOS.find(({ id }) => id === scenario)!, purpose, index, seed);
 
@@ -66,7 +71,9 @@ const drawnAgain = ({ scenario, purpose, index }: MeasuredDraw, seed: bigint): S
 export async function askDeciders(options: ComparisonOptions): Promise<void> {
   const { file, draws, arms, plays, seed = 0n, signal, onDone } = options;
   const known = new Set(
-    readLinesOf(file, line).map((each) => each.kind + each.decider + keyOf(each)),
+    readLinesOf(file, line).map(
+      ({ decider: name, ...each }) => nameOf(each.kind, { ...each, name }) + keyOf(each),
+    ),
   );
   using lines = new DurableLines<Line>(file);
   const asked = draws.filter(({ firing }) => firing !== null);
@@ -75,20 +82,23 @@ export async function askDeciders(options: ComparisonOptions): Promise<void> {
     const draw = drawnAgain(measured, seed);
     const at = { scenario: measured.scenario, purpose: measured.purpose, index: measured.index };
     const missing = (kind: Line['kind']): Arm[] =>
-      arms.filter(({ name }) => !known.has(kind + name + keyOf(at)));
+      arms.filter((arm) => !known.has(nameOf(kind, arm) + keyOf(at)));
     const answering = missing('answer');
     if (answering.length > 0) {
       const policies = [];
       for (const arm of answering) policies.push(await arm.open(draw.seed));
       const choices = await choicesOf(draw, measured.firing!, policies, signal);
-      for (const [i, choice] of choices.entries())
-        lines.append({ kind: 'answer', decider: answering[i]!.name, ...at, ...choice });
+      for (const [i, choice] of choices.entries()) {
+        const { name: decider, table } = answering[i]!;
+        lines.append({ kind: 'answer', decider, table, ...at, ...choice });
+      }
     }
     for (const arm of plays ? missing('play') : []) {
       const played = await playDraw(draw, await arm.open(draw.seed), signal);
       lines.append({
         kind: 'play',
         decider: arm.name,
+        table: arm.table,
         ...at,
         ...played,
         sources: { ...played.sources },
@@ -128,6 +138,9 @@ export interface DeciderFigures {
   } | null;
 }
 
+/** A decider that was asked. */
+export type Compared = Pick<Arm, 'name' | 'table'>;
+
 const HORIZONS: readonly Horizon[] = ['end', 'early'];
 
 function counted(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
@@ -152,14 +165,14 @@ function meanOverScenarios(answered: readonly Answered[]): number | null {
 export function decidersCompared(
   file: string,
   draws: readonly MeasuredDraw[],
-  deciders: readonly string[],
+  deciders: readonly Compared[],
 ): DeciderFigures[] {
   const lines = readLinesOf(file, line);
   const fired = draws.filter(({ firing }) => firing !== null);
-  const of = <K extends Line['kind']>(kind: K, decider: string) => {
+  const of = <K extends Line['kind']>(kind: K, { name, table }: Compared) => {
     const own = new Map(
       lines
-        .filter((each) => each.kind === kind && each.decider === decider)
+        .filter((each) => each.kind === kind && each.decider === name && each.table === table)
         .map((each) => [keyOf(each), each as Extract<Line, { kind: K }>]),
     );
     return (draw: MeasuredDraw): Extract<Line, { kind: K }> | undefined => own.get(keyOf(draw));
@@ -176,9 +189,10 @@ export function decidersCompared(
         : (regretsOf(draw, horizon)!.byOption?.get(answer.option) ?? null),
   });
   const first = deciders[0]!;
-  return deciders.map((decider): DeciderFigures => {
-    const [answerOf, base] = [of('answer', decider), of('answer', first)];
-    const [playOf, basePlay] = [of('play', decider), of('play', first)];
+  return deciders.map((compared): DeciderFigures => {
+    const decider = compared.name;
+    const [answerOf, base] = [of('answer', compared), of('answer', first)];
+    const [playOf, basePlay] = [of('play', compared), of('play', first)];
     const own = fired.filter((draw) => answerOf(draw) !== undefined);
     const answers = own.map((draw) => answerOf(draw)!);
     const at = (horizon: Horizon) => own.map((draw) => regretOf(draw, answerOf(draw), horizon));
@@ -198,7 +212,7 @@ export function decidersCompared(
       scored: at('end').filter(({ regret }) => regret !== null).length,
       regret: figures((horizon) => meanOverScenarios(at(horizon))),
       difference: figures((horizon) =>
-        decider === first
+        compared === first
           ? null
           : pairedRegret(
               own.map((draw) => regretOf(draw, base(draw), horizon)),
@@ -212,7 +226,7 @@ export function decidersCompared(
       plays:
         played.length === 0
           ? null
-          : playFigures(played, playOf, decider === first ? null : basePlay),
+          : playFigures(played, playOf, compared === first ? null : basePlay),
     };
   });
 }

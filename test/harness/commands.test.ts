@@ -68,7 +68,10 @@ test('from scenarios to a table, and from the table to a decider that follows it
   await ask(); // nothing is asked twice
   expect(readFileSync(answers, 'utf8')).toBe(before);
   for (const arm of arms) await arm[Symbol.asyncDispose]();
-  const [scripted, observe, looked, random] = decidersCompared(answers, draws, deciders);
+  const [scripted, observe, looked, random] = decidersCompared(answers, draws, arms);
+  // another table is another decider, of which nothing is known yet
+  const other = openArm('table', { table: { 'R7 nonfinite': 'rollback' } });
+  expect(decidersCompared(answers, draws, [arms[0]!, other])[1]!.answers).toBe(0);
   // the playbook's rollback is worse than to leave out the broken steps (reference: deciders.md)
   expect(scripted!.regret.end).toBe(1);
   expect(looked!.regret.end).toBe(0);
