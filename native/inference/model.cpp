@@ -74,17 +74,14 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   params.n_gpu_layers = options.gpuLayers;
   // What ggml repacks it multiplies itself.
   params.use_extra_bufts = options.repacks && (!hasOwnProducts || repacks);
-  // llama.cpp takes the factors of longer texts where a context has room for them, and a context's
-  // room is here that of all its texts. They are never taken: see Hyperparameters::factorsByLength.
   std::array<llama_model_kv_override, 3> overrides{};
-  if (inventory.hyper.factorsByLength) {
-    const std::string prefix = std::string(inventory.hyper.architecture.name) + ".";
+  if (inventory.shortContext > 0) {
     const auto put = [&](llama_model_kv_override& entry, const char* key, std::int64_t value) {
       entry.tag = LLAMA_KV_OVERRIDE_TYPE_INT;
-      (prefix + key).copy(entry.key, sizeof entry.key - 1);
+      (inventory.architecture + "." + key).copy(entry.key, sizeof entry.key - 1);
       entry.val_i64 = value;
     };
-    put(overrides[0], "context_length", inventory.hyper.contextLength);
+    put(overrides[0], "context_length", inventory.shortContext);
     put(overrides[1], "rope.scaling.original_context_length",
         std::numeric_limits<std::int32_t>::max());
     params.kv_overrides = overrides.data();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "inference/model_trial.h"
+#include "inference/rope_factors.h"
 #include "inference/validate_vocabulary.h"
 #include "model/metadata_reader.h"
 #include "model/text_decoders.h"
@@ -176,7 +177,7 @@ ModelInventory validateDecoder(const GgufFile& file) {
   refuseOtherKinds(file, read);
   checkNumbers(file, read.key(""));
   const std::int64_t layers = read.integer("block_count", 1, kMostLayers);
-  read.integer("context_length", 1, kMostContext);
+  const std::int64_t context = read.integer("context_length", 1, kMostContext);
   const std::int64_t width = read.integer("embedding_length", 1, kMostWidth);
   read.ofLayers("feed_forward_length", layers, kMostWidth, {});
   read.integerOr("nextn_predict_layers", 0, layers, 0);
@@ -189,6 +190,9 @@ ModelInventory validateDecoder(const GgufFile& file) {
   inventory.architecture = architecture;
   inventory.memory = findTextDecoder(architecture)->memory;
   inventory.cache = readCache(file, read, inventory.memory, layers, width);
+  if (hasFactorsByLength(file))
+    inventory.shortContext = std::min(
+        context, read.integerOr("rope.scaling.original_context_length", 1, kMostContext, context));
   if (std::max(inventory.cache.stateBytes, 2 * kTriedCells * inventory.cache.valuesPerToken) >
       kTrialBytes)
     file.fail(ErrorCode::modelUnsupported,
@@ -197,6 +201,7 @@ ModelInventory validateDecoder(const GgufFile& file) {
                   " bytes, and " + std::to_string(inventory.cache.valuesPerToken) +
                   " keys and values for each token");
   checkTensors(file, static_cast<std::int64_t>(validateVocabulary(file, Tokenizers::kAll)));
+  checkRopeFactors(file);
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.rank == 2)
       inventory.matrices.emplace(

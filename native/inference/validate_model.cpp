@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "inference/rope_factors.h"
 #include "inference/validate_decoder.h"
 #include "inference/validate_vocabulary.h"
 
@@ -122,22 +123,6 @@ void checkTensor(const GgufFile& file, const Expected& expected, const GgufTenso
   }
 }
 
-// Angles are divided by these.
-void checkRopeFactors(const GgufFile& file) {
-  for (const char* name :
-       {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
-    const GgufTensor* tensor = file.findTensor(name);
-    if (tensor == nullptr) continue;
-    for (std::int64_t i = 0; i < tensor->elements(); ++i) {
-      float factor;
-      std::memcpy(&factor, file.data(*tensor) + static_cast<std::size_t>(i) * sizeof factor,
-                  sizeof factor);
-      if (!(factor > 0) || std::isinf(factor))
-        file.fail("a factor in " + std::string(name) + " is not a positive number");
-    }
-  }
-}
-
 void checkAlignment(const GgufFile& file) {
   if (file.alignment() % tensorAlignment == 0) return;
   file.fail(ErrorCode::modelUnsupported, "tensors are aligned to " +
@@ -196,6 +181,7 @@ ModelInventory validateModel(const GgufFile& file) {
   inventory.architecture = h.architecture.name;
   inventory.cache = {{h.headWidth}, 2 * h.layers * h.keyWidth(), 0};
   inventory.hyper = h;
+  if (hasFactorsByLength(file)) inventory.shortContext = h.contextLength;
   std::size_t found = 0;
   for (const Expected& expected : expectedTensors(h, vocabulary)) {
     const GgufTensor* tensor = file.findTensor(expected.name);

@@ -28,6 +28,10 @@ struct ModelInventory {
   SequenceMemory memory = SequenceMemory::kCells;
   CacheShape cache;
   Hyperparameters hyper;  // of findArchitecture's alone
+  // Longest text of the rope factors of shorter texts; 0: the file has no factors by length.
+  // llama.cpp chooses between the factors by the room of a context, and a context's room is here
+  // that of all its texts. So the factors of longer texts are never taken.
+  std::int64_t shortContext = 0;
   std::unordered_map<std::string, std::array<std::int64_t, 2>> matrices;
 };
 

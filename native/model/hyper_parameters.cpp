@@ -287,10 +287,11 @@ Hyperparameters readHyperparameters(const GgufFile& file) {
   h.normEpsilon = static_cast<float>(read.real("attention.layer_norm_rms_epsilon", 0, 1));
   readRope(file, read, h);
   readFactors(file, read, h);
-  h.factorsByLength = h.architecture.family == Family::Phi3 &&
-                      (file.findTensor("rope_factors_short.weight") != nullptr ||
-                       file.findTensor("rope_factors_long.weight") != nullptr);
-  if (h.factorsByLength) h.contextLength = std::min(h.contextLength, h.rope.originalContext);
+  // Of rope factors by length only those of shorter texts are used: see ModelInventory.
+  if (h.architecture.family == Family::Phi3 &&
+      (file.findTensor("rope_factors_short.weight") != nullptr ||
+       file.findTensor("rope_factors_long.weight") != nullptr))
+    h.contextLength = std::min(h.contextLength, h.rope.originalContext);
   const GgufTensor* embedding = file.findTensor("token_embd.weight");
   if (embedding == nullptr) file.fail("tensor token_embd.weight is missing");
   h.vocabulary = embedding->dimensions[1];

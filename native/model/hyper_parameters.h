@@ -83,9 +83,6 @@ struct Hyperparameters {
   std::int64_t expertsUsed = 0;  // by a token
   std::int64_t vocabulary = 0;   // rows of the embedding
   std::int64_t contextLength = 0;
-  // llama.cpp takes rope factors of shorter or of longer texts, by the context's room. Only the
-  // former are used here: `contextLength` is theirs.
-  bool factorsByLength = false;
   std::int64_t window = 0;  // 0: none
   float normEpsilon = 0;
   RopeScaling ropeScaling = RopeScaling::linear;

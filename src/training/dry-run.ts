@@ -39,12 +39,14 @@ import { ruleConfigOf } from './monitoring.js';
 import { refuseTurns } from './evaluations.js';
 import { openTrainee } from './open-run.js';
 import { peakRssBytes } from './run-state.js';
+import { MAX_USES } from '../algorithms/replay-buffer.js';
 import { trainSequence } from '../algorithms/sequences.js';
 import { chooseLayers } from './layers.js';
 import { withProfile } from './profile.js';
 import {
   inUse,
   isResolved,
+  replaysRollouts,
   requireMachine,
   resolveSettings,
   taskOptions,
@@ -52,6 +54,7 @@ import {
   type RunSettingsInput,
 } from './settings.js';
 import { unshownExamples } from './example-hint.js';
+import { SHIFT_PROBES } from './policy-shift.js';
 import { PROBES } from './probe-sequences.js';
 
 export interface RunPlan {
@@ -108,8 +111,9 @@ const TRAINING_MS = 4_000;
 /** Time for evaluating prompts, and most prompts that are evaluated. */
 const PROMPTS_MS = 4_000;
 const TRIED_PROMPTS = 16;
-/** Bytes of a checkpoint, an adapter and the log per trainable parameter or sampled token. */
-const SNAPSHOT_BYTES = 12;
+/** Of the processor time of a step, what its forward pass takes (dev/log.md). */
+const FORWARD_SHARE = 0.38;
+/** Bytes of an adapter and of the log per trainable parameter or sampled token. */
 const ADAPTER_BYTES = 4;
 const LOG_BYTES_PER_TOKEN = 12;
 
@@ -194,7 +198,12 @@ export async function planRun(
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
   const learner = await Learner.create({ model, settings: resolved, layers });
   try {
+    // a run keeps the states of the trainer before and after its steps
+    const kept = [await learner.save()];
     const training = await trainingCostOf(learner, episodes, settings.optimiser.batchSize, signal);
+    kept.push(await learner.save());
+    const memoryBytes = peakRssBytes();
+    const stateBytes = Math.max(...kept.map(({ snapshot }) => snapshot.length));
     const trainingRate = training.tokens / training.cost.seconds;
     const { parameters } = learner.trainer.info;
     const drawn =
@@ -205,17 +214,17 @@ export async function planRun(
       (resolved.evaluation.forgetting ?? 0) > 0
         ? forgettingTokens(model, resolved.evaluation.forgetting!)
         : { evaluated: 0, sampled: 0 };
-    const { stepsPerIteration, batchSize } = settings.optimiser;
-    const trainedTokens = Math.round(
-      settings.iterations * stepsPerIteration * batchSize * tokensPerReply,
-    );
+    const sequences = trainedSequences(settings, drawn / settings.iterations, judged);
+    const trainedTokens = Math.round(sequences * tokensPerReply);
+    const shiftTokens = 2 * settings.iterations * SHIFT_PROBES * tokensPerReply;
+    const tokensOfPasses = trainedTokens + FORWARD_SHARE * shiftTokens;
     return {
       settings: resolved,
       warnings: [...warnings, ...leftOut(counts, plan, undrawn.tooLong)],
       evaluations: { dev: dev.problems.length, test: test.problems.length },
       layers,
       trainableParameters: parameters,
-      rules: liveness(ruleConfigOf(settings), LORA.ruleSet, stepsPerIteration),
+      rules: liveness(ruleConfigOf(settings), LORA.ruleSet, settings.optimiser.stepsPerIteration),
       calibration: calibrates
         ? calibrationOf(task, plan, judged, resolved, { references, mostTokens })
         : null,
@@ -223,18 +232,18 @@ export async function planRun(
         minutes:
           ((sampledTokens + forgetting.sampled) / samplingRate +
             forgetting.evaluated * promptToken.seconds +
-            trainedTokens / trainingRate) /
+            tokensOfPasses / trainingRate) /
           60,
         processorSeconds:
           opening +
           (drawn / samples + evaluated) * (promptLength - shared) * promptTokenCost +
           forgetting.evaluated * promptTokenCost +
           (sampledTokens + forgetting.sampled) * tokenCost +
-          (trainedTokens * training.cost.processorSeconds) / training.tokens,
+          (tokensOfPasses * training.cost.processorSeconds) / training.tokens,
         sampledTokens,
         trainedTokens,
         memoryBytes:
-          peakRssBytes() +
+          memoryBytes +
           Math.min(
             settings.layers.boundaryMemory,
             layers[0]! > 0
@@ -244,8 +253,7 @@ export async function planRun(
               : 0,
           ),
         diskBytes:
-          parameters * (4 * SNAPSHOT_BYTES + 2 * ADAPTER_BYTES) +
-          LOG_BYTES_PER_TOKEN * sampledTokens,
+          4 * stateBytes + 2 * ADAPTER_BYTES * parameters + LOG_BYTES_PER_TOKEN * sampledTokens,
       },
       measured: {
         seconds: sinceStart().seconds,
@@ -346,9 +354,31 @@ async function sampleFor(
 }
 
 /**
- * Cost of the tokens that the trainer differentiates in some seconds, as many at a time as fill a
- * micro-batch or a step.
+ * Sequences of the run's steps if the model passes as often as it did in the samples: an iteration
+ * has no more than its buffer gives, each trace as often as it may be used.
+ * @param rollouts of an iteration
  */
+function trainedSequences(
+  settings: RunSettings,
+  rollouts: number,
+  judged: readonly (readonly CalibrationSample[])[],
+): number {
+  const { iterations, optimiser, buffer } = settings;
+  const wanted = optimiser.stepsPerIteration * optimiser.batchSize;
+  if (!replaysRollouts(settings) || buffer.kind === 'classic' || buffer.accept !== 'passing')
+    return iterations * wanted;
+  const decided = judged.flat().filter(({ kind }) => kind !== 'none');
+  const passed = decided.filter(({ kind }) => kind === 'pass').length;
+  const expected = (rollouts * (passed + 1)) / (decided.length + 2); // few say little
+  let [traces, sequences] = [0, 0];
+  for (let iteration = 0; iteration < iterations; iteration++) {
+    traces = (buffer.accumulate ? traces : 0) + expected;
+    sequences += Math.min(wanted, MAX_USES * traces);
+  }
+  return sequences;
+}
+
+/** Cost of the tokens of some seconds of steps, as many at a time as fill a micro-batch or a step. */
 async function trainingCostOf(
   learner: Learner,
   episodes: readonly Episode[],
@@ -368,7 +398,7 @@ async function trainingCostOf(
     const batch = await learner.boundaries.sequences(group, signal);
     // a run has more prompts than are kept
     if (learner.trainer.invocationTokens.length > 0) await learner.trainer.releaseBuffers();
-    tokens += (await learner.trainer.differentiate(batch, given({ signal }))).tokens;
+    tokens += (await learner.trainer.step(batch, given({ signal }))).tokens;
   }
   return { tokens, cost: since() };
 }

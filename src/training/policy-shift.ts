@@ -11,7 +11,7 @@ import type { RolloutGroup } from '../rollouts/sample.js';
  * Rollouts that are measured: a forward pass over each before the iteration's steps, and one after
  * them.
  */
-const PROBES = 8;
+export const SHIFT_PROBES = 8;
 
 /**
  * Random rollouts of an iteration: accepted ones, or those of the first tiers, would not represent
@@ -25,7 +25,7 @@ export function shiftProbes(
   const random = new Random(
     deriveSeed({ runSeed, purpose: 'policy shift', iteration, problemId: '', sample: 0 }),
   );
-  return random.shuffle(keyedRollouts(groups, iteration)).slice(0, PROBES);
+  return random.shuffle(keyedRollouts(groups, iteration)).slice(0, SHIFT_PROBES);
 }
 
 /**

@@ -514,6 +514,22 @@ export const DECODERS = {
     tensors: [OUTPUT_NORM],
     block: () => [norm('attn_norm'), ...attention(), norm('ffn_norm'), ...gated()],
   },
+  minicpm: {
+    kind: 'rope factors of shorter and of longer texts, tied head',
+    layers: 2,
+    metadata: {
+      ...{ ...HEAD_COUNTS, ...FEED_FORWARD, ...RMS_EPSILON },
+      'rope.dimension_count': uint32(HEAD),
+      'rope.scaling.type': text('longrope'),
+      'rope.scaling.original_context_length': uint32(CONTEXT),
+    },
+    tensors: [
+      OUTPUT_NORM,
+      ['rope_factors_short.weight', [HEAD / 2], 'norm'],
+      ['rope_factors_long.weight', [HEAD / 2], 'share'],
+    ],
+    block: () => [norm('attn_norm'), ...attention(), norm('ffn_norm'), ...gated()],
+  },
   stablelm: {
     kind: 'partial rotation, norms with a bias, untied head',
     layers: 2,
