@@ -245,7 +245,7 @@ export const selfImprove = loopOperation({
   settings: z.strictObject({
     ...runMembers,
     algorithm: algorithm.unwrap().omit({ id: true, fromBase: true }).prefault({}),
-    monitor: monitor.unwrap().omit({ policy: true }).prefault({}),
+    monitor: monitor.unwrap().omit({ policy: true, margin: true }).prefault({}),
     evaluation: evaluation.unwrap().omit({ gate: true }).prefault({}),
     ...own.shape,
   }),

@@ -15,11 +15,12 @@ import type { RunSettingsInput } from '../../src/training/settings.js';
 import { ONE_TIER, writeLetterModel, writeLetterTask } from './letters.js';
 import { SETTINGS } from './remedy-runs.js';
 
-/** R1 fires on its high side in every iteration in which it is not silent. */
+/** R1 alone fires, on its high side, in every iteration in which it is not silent. */
 export const FIRING: RuleConfigInput = {
   persistence: 1,
   coolDown: 0,
   r1: { updateRatioLow: 1e-13, updateRatioHigh: 1e-12, minSteps: 0 },
+  r2: { noiseToBatchLow: 1e-30, noiseToBatchHigh: 1e30 },
 };
 
 export function writeDeciderInputs(folder: string): void {
@@ -62,7 +63,7 @@ export function deciderRun(
 export const drawing =
   (folder: string): NonNullable<RunOptions['ask']> =>
   async () => {
-    const drawn = 'ABCD'[Math.floor(performance.now() * 1000) % 4]!;
+    const drawn = 'ABC'[Math.floor(performance.now() * 1000) % 3]!;
     appendFileSync(join(folder, 'asked.txt'), drawn);
     return drawn;
   };
