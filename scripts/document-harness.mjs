@@ -1,6 +1,20 @@
 // The tables of docs/results.md about deciders, from results/harness/summary.json, which
 // `npm run measure:harness` leaves.
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { betweenMarks } from './between-marks.mjs';
 import { table } from './table.mjs';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+export const PAGE = 'docs/results.md';
+
+/** Figures of deciders; null where there are none. */
+export function readHarness() {
+  const file = path.join(root, 'results', 'harness', 'summary.json');
+  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : null;
+}
+export const withHarness = (page, content) => betweenMarks(page, 'harness', content);
 
 const two = (value) => (value === null || value === undefined ? '–' : value.toFixed(2));
 const signed = (value) => `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(2)}`;

@@ -7,7 +7,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { betweenMarks } from './between-marks.mjs';
-import { harnessText } from './document-harness.mjs';
+import { harnessText, readHarness, withHarness } from './document-harness.mjs';
 import { realMainTable, realStepNames, realTables } from './document-real.mjs';
 import { table } from './table.mjs';
 
@@ -242,13 +242,6 @@ export const resultsText = (folders, figures, { brief = false } = {}) =>
 export const PAGES = { 'docs/results.md': false, 'README.md': true };
 
 export const withResults = (page, content) => betweenMarks(page, 'results', content);
-export const withHarness = (page, content) => betweenMarks(page, 'harness', content);
-
-/** Figures of deciders; null where there are none. */
-export function readHarness(parent = path.join(root, 'results')) {
-  const file = path.join(parent, 'harness', 'summary.json');
-  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : null;
-}
 
 /** The folders of results below `parent`; null where there is none. */
 export function readResults(parent = path.join(root, 'results')) {
