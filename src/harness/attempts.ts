@@ -12,6 +12,8 @@ import type { Finding } from '../run-folder/comparison.js';
 export const attemptForm = z.object({
   format: z.literal('isopro.attempt.v1'),
   index: z.int().min(1),
+  /** SHA-256 of the settings of the run. */
+  settings: z.string(),
   /** Name of the run folder in the folder of the attempts. */
   run: z.string(),
   verdict: z.enum(['pass', 'not_verified', 'hard_fail', 'not_ended']),
@@ -44,7 +46,7 @@ const inOrder = (a: Violation, b: Violation): number =>
 
 export function attemptOf(
   report: JudgeReport,
-  own: Pick<Attempt, 'index' | 'run' | 'accuracy' | 'feedback'>,
+  own: Pick<Attempt, 'index' | 'settings' | 'run' | 'accuracy' | 'feedback'>,
 ): Attempt {
   const { scores, verdict, failure, violations } = report;
   return {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { z } from 'zod';
+import { asJson, canonicalJson } from '../canonical-json.js';
 import { checked } from '../engine/argument-check.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { isFile, makeFolder, readJson } from '../files.js';
@@ -28,7 +29,7 @@ import {
   type RunSettingsInput,
 } from '../training/settings.js';
 import { count, output } from './members.js';
-import { operation } from './operation.js';
+import { operation, WrongSetting } from './operation.js';
 import { hooksOf } from './run.js';
 import { RUN_FLAGS, runMembers } from './run-settings.js';
 import { run } from './tracked-run.js';
@@ -71,14 +72,17 @@ export interface AttemptsOptions extends Omit<RunOptions, 'out' | 'feedback'> {
 /**
  * Makes attempts one after the other. An attempt that was judged is never made again, whatever its
  * verdict; an error ends the attempts, and the same call goes on with the run that it ended.
- * @throws what a run and the judge throw
+ * @throws IsoproError INVALID_ARGUMENT where the folder holds attempts with other settings, and what
+ *   a run and the judge throw
  */
 export async function makeAttempts(
   settings: RunSettingsInput,
   { out, attempts: asked, onAttempt, ...options }: AttemptsOptions,
 ): Promise<AttemptsResult> {
   const attempts: Attempt[] = [];
-  const { model, task, check } = resolveSettings(settings);
+  const resolved = resolveSettings(settings);
+  const { model, task, check } = resolved;
+  const identity = sha256(canonicalJson(asJson(resolved)));
   const standing = (): AttemptsResult => ({
     format: 'isopro.attempts.v1',
     ...standingOf(attempts, accuracyFinding(out, asked)),
@@ -88,7 +92,12 @@ export async function makeAttempts(
     const folder = path.join(out, nameOf(index));
     const judged = path.join(folder, 'attempt.json');
     if (isFile(judged)) {
-      attempts.push(checked(attemptForm, readJson(judged), judged));
+      const attempt = checked(attemptForm, readJson(judged), judged);
+      if (attempt.settings !== identity)
+        throw new WrongSetting(
+          `out: ${folder} holds an attempt with other settings; give another folder`,
+        );
+      attempts.push(attempt);
       continue;
     }
     onAttempt?.(index, asked);
@@ -113,6 +122,7 @@ export async function makeAttempts(
     });
     const attempt = attemptOf(report, {
       index,
+      settings: identity,
       run: path.join(nameOf(index), 'run'),
       accuracy: result.test.after.mean,
       feedback: feedback === null ? null : sha256(feedback),

@@ -29,6 +29,7 @@ afterAll(folder.remove);
 const attempt = (index: number, change: Partial<Attempt> = {}): Attempt => ({
   format: 'isopro.attempt.v1',
   index,
+  settings: 's',
   run: `attempt-0${index}/run`,
   verdict: 'pass',
   failedStep: null,
@@ -104,7 +105,7 @@ describe('the best attempt', () => {
             distinct_rules_fired: 2,
           },
         } as unknown as JudgeReport,
-        { index: 1, run: 'attempt-01/run', accuracy: null, feedback: null },
+        { index: 1, settings: 's', run: 'attempt-01/run', accuracy: null, feedback: null },
       );
     expect(of(found).violations.map(({ detail }) => detail)).toEqual(['a', 'b', 'c', 'd']);
     expect(of([...found].reverse())).toEqual(of(found));
@@ -205,6 +206,13 @@ describe('attempts at a real run', () => {
     expect(begun).toEqual([]);
     expect(best).toBe(1);
     expect(reasons[1]).toBe('attempt 2 cannot win: it failed at chain_integrity');
+    // attempts with other settings are not compared with these
+    const other = mergeSettings(settings, { seed: '4' });
+    await expect(makeAttempts(other, { out, attempts: 2 })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('attempt-01 holds an attempt with other settings'),
+    });
+    expect(begun).toEqual([]);
   });
 
   test('a person reviews its decisions; gold ones become scenarios with their true history', async () => {

@@ -92,6 +92,7 @@ test('attempts and agreement say what was found', () => {
   const attempt = {
     format: 'isopro.attempt.v1',
     index: 1,
+    settings: 's',
     run: 'attempt-01/run',
     verdict: 'pass',
     failedStep: null,
