@@ -3,7 +3,6 @@
 // on the held-out draws. Everything is kept in results/harness/, and a killed measurement goes on.
 // About half an hour of a core. `-- --real`: also asks SmolLM2-135M-Instruct, which takes longer.
 // `-- --draws N`: of each scenario for each purpose (5). `-- --write`: only the page is written.
-import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -51,7 +50,6 @@ async function measure() {
     choices: table,
     seed: '0',
     draws,
-    bank: createHash('sha256').update(readFileSync(bank)).digest('hex'),
   };
   writeFileSync(
     path.join(root, 'assets', 'deciders', 'table.json'),

@@ -7,6 +7,7 @@ import { agreementText } from '../../src/cli/harness/agree.js';
 import { attemptsText } from '../../src/cli/harness/run.js';
 import { scenariosText } from '../../src/cli/harness/scenarios.js';
 import { openArm } from '../../src/harness/arms.js';
+import type { Attempt } from '../../src/harness/attempts.js';
 import { readBank } from '../../src/harness/bank.js';
 import { askDeciders, decidersCompared } from '../../src/harness/comparison.js';
 import { SCENARIOS } from '../../src/harness/scenarios.js';
@@ -89,7 +90,7 @@ test('a decider that cannot answer scenarios is refused', () => {
 });
 
 test('attempts and agreement say what was found', () => {
-  const attempt = {
+  const attempt: Attempt = {
     format: 'isopro.attempt.v1',
     index: 1,
     settings: 's',
@@ -103,7 +104,7 @@ test('attempts and agreement say what was found', () => {
     violations: [],
     accuracy: 0.25,
     feedback: null,
-  } as const;
+  };
   const text = attemptsText(
     {
       format: 'isopro.attempts.v1',
