@@ -13,14 +13,12 @@ import { humanDecider } from '../monitor/policies/human.js';
 import { letterAt, promptText } from '../monitor/policies/prompt.js';
 import { MOST_ORDERS, ordersOf } from '../monitor/policies/readout.js';
 import { tableFile, type TableChoices } from '../monitor/policies/table.js';
-import type { Decider, Question, Replied } from '../monitor/question.js';
+import type { Question, Replied } from '../monitor/question.js';
 import type { LoraTypes } from '../trainees/lora/trainee.js';
 import { checked } from '../engine/argument-check.js';
-import { OWN_MODELS, readPolicySetting } from './policy-setting.js';
+import { namedPolicy, OWN_MODELS, readPolicySetting } from './policy-setting.js';
 import type { RunSettings } from './settings.js';
-
-/** A decider, and what the run's genesis commits to. */
-export type LoraDecider = Decider<LoraTypes> & { readonly commitment: DeciderCommitment };
+import { votesDecider, type DecidingBackend, type LoraDecider } from './votes-decider.js';
 
 const TABLE = new URL('../../../assets/deciders/table.json', import.meta.url);
 
@@ -34,6 +32,8 @@ export interface OpenDeciderOptions {
   readonly feedback?: string | undefined;
   /** The options of a rule and a side, in place of the table that ships. */
   readonly table?: TableChoices | undefined;
+  /** Who answers in place of a model in this process. */
+  readonly decider?: DecidingBackend | undefined;
   /** Shows a text to a person and waits for words. */
   readonly ask?: ((text: string, signal: AbortSignal) => Promise<string>) | undefined;
 }
@@ -119,7 +119,12 @@ export async function openDecider(
   options: OpenDeciderOptions,
 ): Promise<LoraDecider> {
   const setting = readPolicySetting(settings.monitor.policy);
-  const { feedback = null, table, ask } = options;
+  const { feedback = null, table, ask, decider } = options;
+  if (decider !== undefined && setting?.kind !== 'model')
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'decider: it has an effect only with the setting monitor.policy model:NAME, by which the run names it',
+    );
   if (feedback !== null && feedback.length > MOST_FEEDBACK)
     throw new IsoproError(
       'INVALID_ARGUMENT',
@@ -150,6 +155,8 @@ export async function openDecider(
       return { ...humanDecider(readerOf<LoraTypes>(commitment, runSeed), ask), commitment };
     }
     case 'model':
+      if (decider !== undefined)
+        return votesDecider(namedPolicy(settings.monitor.policy), runSeed, feedback, decider);
       return modelDecider(setting.model, settings, options);
     default:
       throw new IsoproError(

@@ -11,6 +11,7 @@ import type { PairedChange, Summary } from '../statistics/index.js';
 import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { LoraReport } from './monitor-session.js';
 import type { RunSettings } from './settings.js';
+import type { DecidingBackend } from './votes-decider.js';
 
 export const STAGES = [
   'load',
@@ -133,6 +134,11 @@ export interface RunOptions extends RunHooks {
   readonly feedback?: string;
   /** The options by rule and side that the policy `table` looks up in place of the one that ships. */
   readonly table?: TableChoices;
+  /**
+   * Back end that decides in place of a model in this process. The policy of the settings is then
+   * `model:NAME`, and NAME is what the run calls it.
+   */
+  readonly decider?: DecidingBackend;
   /** Shows a text to a person and waits for words: for the policy `human`. */
   readonly ask?: (text: string, signal: AbortSignal) => Promise<string>;
   /** Thresholds that replace those of the profile. */

@@ -11,6 +11,7 @@ import { menuOf, type MenuOption } from '../monitor/menu.js';
 import { decide, DEFAULT_POLICY_TIMEOUT, type Policy, type Refusal } from '../monitor/policy.js';
 import {
   poseQuestion,
+  type AskedQuestion,
   type Decider,
   type PosingOptions,
   type RecordedAnswer,
@@ -48,6 +49,8 @@ export interface MonitorReport<T extends TraineeTypes = TraineeTypes> {
    * not hold.
    */
   readonly refused: Refusal | null;
+  /** Questions to a decider in this iteration; absent if none was asked. */
+  readonly questions?: readonly AskedQuestion<T>[];
 }
 
 /** Report of a run that trains LoRA weights. */
@@ -106,6 +109,8 @@ export class MonitorSession<T extends TraineeTypes> {
   readonly #decisions: LoggedDecision<T['operation']>[];
   readonly #playbook: string;
   readonly #recorded: Map<string, RecordedAnswer>;
+  /** Questions of the present iteration. */
+  readonly #asked: AskedQuestion<T>[] = [];
 
   /** @throws IsoproError LOG_UNREADABLE where the records are not a monitor's */
   constructor(options: MonitorSessionOptions<T>) {
@@ -134,6 +139,7 @@ export class MonitorSession<T extends TraineeTypes> {
         log.append([questionRecord(question)]);
         await questions.sign?.();
         // an iteration that is repeated in this process asks nothing twice
+        this.#asked.push(question);
         this.#recorded.set(question.key, freeze(structuredClone(question)));
       },
     });
@@ -193,6 +199,12 @@ export class MonitorSession<T extends TraineeTypes> {
 
     this.#history.push(freeze({ ...measured, executed: executedRules(decisions, effects) }));
     this.#decisions.push(...decisions.map((decision) => freeze({ iteration, decision })));
-    return freeze(structuredClone({ iteration, evaluation, decisions, effects, refused }));
+    const questions = this.#asked.splice(0);
+    return freeze(
+      structuredClone({
+        ...{ iteration, evaluation, decisions, effects, refused },
+        ...(questions.length > 0 && { questions }),
+      }),
+    );
   }
 }

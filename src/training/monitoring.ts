@@ -26,6 +26,7 @@ import type {
   Reporting,
   Training,
 } from './run-state.js';
+import { namedPolicy } from './policy-setting.js';
 import type { RunSettings } from './settings.js';
 
 /**
@@ -148,6 +149,11 @@ export async function monitorIteration(
     hooks.onNotice?.(
       `the policy gave no valid answer to ${report.refused.rule} in iteration ${iteration}: ${report.refused.reason}`,
     );
+  for (const { rule, failure } of report.questions ?? [])
+    if (failure !== null)
+      hooks.onNotice?.(
+        `the script answered ${rule} in iteration ${iteration} in place of ${namedPolicy(settings.monitor.policy)}: ${failure.reason}`,
+      );
   if (report.evaluation.fired.length > 0) hooks.onRule?.(report);
   return report;
 }

@@ -114,6 +114,7 @@ export async function openRun(
     feedback,
     table,
     ask,
+    decider,
     verifierThreads = 1,
     keepSeconds,
     ...hooks
@@ -123,6 +124,11 @@ export async function openRun(
     throw new IsoproError(
       'INVALID_ARGUMENT',
       'policy: it cannot be combined with algorithm.fromBase, which discards what a remedy changes',
+    );
+  if (decider !== undefined && ready !== null)
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'decider: it has an effect only with the setting monitor.policy model:NAME, by which the run names it',
     );
   const rules = ruleConfigOf(settings, ownRules);
   const closers = new Closers();
@@ -138,7 +144,7 @@ export async function openRun(
         model: parts.model,
         adapter: () => state?.learner?.adapter ?? null,
         closers,
-        ...{ signal, feedback, table, ask },
+        ...{ signal, feedback, table, ask, decider },
       }));
     const start = await runStart({ ...parts, rules, policy });
     const folder = await folderOf(start, out);

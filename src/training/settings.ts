@@ -251,6 +251,7 @@ const monitor = z.strictObject({
     .describe('stop after this many evaluations without improvement (rule R3)'),
   policy: z
     .string()
+    .min(1)
     .max(1000)
     .superRefine((text, context) => {
       const message = policyObjection(text);

@@ -67,6 +67,7 @@ const report = (more: Partial<JudgeReport> = {}): JudgeReport => ({
   violations: [{ kind: 'missing', rule: 'R3', iteration: 4, detail: 'no answer' }] as never,
   policy: 'scripted',
   ruleSettings: [],
+  deciders: null,
   steps: STEPS.map(({ step, name, kind }) => ({
     step,
     name,

@@ -46,7 +46,7 @@ export function deciderRun(
     mergeSettings(
       SETTINGS,
       {
-        iterations: 3,
+        iterations: 4,
         model: { name: join(folder, 'letters.gguf'), contextTokens: 8192 },
         task: join(folder, 'letters.mjs'),
         monitor: {
@@ -85,10 +85,9 @@ if (process.argv[1] === import.meta.filename) {
     if (++seen === Number(nth)) die();
   });
   const ask = drawing(folder);
-  await deciderRun(folder, out, policy, {
-    ask: async (text, signal) => {
-      begun = true;
-      return ask(text, signal);
-    },
-  });
+  const asking: RunOptions['ask'] = async (text, signal) => {
+    begun = true;
+    return ask(text, signal);
+  };
+  await deciderRun(folder, out, policy, { ask: asking }, { iterations: 2 });
 }
