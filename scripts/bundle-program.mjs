@@ -1,6 +1,6 @@
 // Writes the command line of dist/src to dist/program: a start of some hundred files takes two
-// thirds of the processor time of one of five hundred. The library stays as it is, and so do the
-// threads that import a user's modules, which may import the library.
+// thirds of the processor time of one of five hundred. The library stays as it is: a user's module
+// that a task's thread imports may import it, and then has its own instance of it.
 import { existsSync, readdirSync, readFileSync, rmSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -16,6 +16,7 @@ const PROGRAMS = [
   'tasks/scheduling/cp-sat-worker',
   'tasks/sql/query-program',
   'tasks/sql/query-thread',
+  'tasks/task-worker',
 ];
 /** Packages that are written into the bundle, with what they import. */
 const INSIDE = ['canonicalize', 'csv-parse', 'string-width', 'yargs', 'zod'];
@@ -50,6 +51,31 @@ const commandLine = {
   },
 };
 
+/**
+ * string-width builds tables of emoji where it is imported, a tenth of a short command's time.
+ * Lines of printable ASCII need none of them.
+ */
+const widths = {
+  name: 'widths',
+  setup({ onResolve, onLoad, resolve }) {
+    onResolve({ filter: /^string-width$/ }, async ({ path: name, pluginData, ...from }) => {
+      if (pluginData === 'itself') return undefined;
+      const { path: file } = await resolve(name, { ...from, pluginData: 'itself' });
+      return { path: file, namespace: 'widths' };
+    });
+    onLoad({ filter: /./, namespace: 'widths' }, ({ path: file }) => ({
+      contents: `
+        const ascii = /^[\\x20-\\x7e\\n]*$/;
+        export default (text, options) =>
+          ascii.test(text)
+            ? text.replaceAll('\\n', '').length
+            : require(${JSON.stringify(file)}).default(text, options);`,
+      loader: 'js',
+      resolveDir: path.dirname(file),
+    }));
+  },
+};
+
 const places = (src) => ({
   name: 'places',
   setup({ onLoad, onResolve }) {
@@ -62,6 +88,11 @@ const places = (src) => ({
       const target = path.relative(path.dirname(src), path.resolve(resolveDir, name));
       return { path: `../${target.split(path.sep).join('/')}`, external: true };
     });
+    // Zod's own namespace holds its messages in 60 languages, and takes English
+    onLoad({ filter: /zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+      loader: 'js',
+    }));
     onLoad({ filter: /\.js$/ }, ({ path: file }) => {
       const module = path.relative(src, file).split(path.sep).join('/');
       return module.startsWith('..')
@@ -100,6 +131,14 @@ async function codeOf(src) {
   );
 }
 
+/** What --help says of each command, so that it loads none of them. */
+async function summariesOf(src) {
+  const file = path.join(src, 'cli', 'commands.js');
+  if (!existsSync(file)) return [];
+  const { loadCommands } = await import(pathToFileURL(file).href);
+  return (await loadCommands()).map(({ command, describe }) => ({ command, describe }));
+}
+
 /**
  * @param root of the project, whose dist/src is built
  * @param bundled false: dist/program only starts dist/src, for coverage and mutants
@@ -123,9 +162,15 @@ export async function writeProgram(root, bundled) {
     target: 'node20',
     chunkNames: '[hash]',
     metafile: true,
+    // for node --enable-source-maps; the sources themselves are not in the package
+    sourcemap: true,
+    sourcesContent: false,
     legalComments: 'none',
     logLevel: 'warning',
-    define: { 'globalThis.isoproBundledCode': JSON.stringify(await codeOf(src)) },
+    define: {
+      'globalThis.isoproBundledCode': JSON.stringify(await codeOf(src)),
+      'globalThis.isoproBundledSummaries': JSON.stringify(await summariesOf(src)),
+    },
     // what CommonJS inside the bundle asks for
     banner: {
       js: "import { createRequire as requireFrom } from 'node:module';\nconst require = requireFrom(import.meta.url);",
@@ -137,13 +182,17 @@ export async function writeProgram(root, bundled) {
         .map((program) => [fileOf(program), path.join(src, `${program}.js`)])
         .filter(([, file]) => existsSync(file)),
     );
-  const main = { entryPoints: entries([MAIN]), plugins: [commandLine, places(src)] };
-  const others = { entryPoints: entries(PROGRAMS), splitting: true, plugins: [places(src)] };
+  const main = { entryPoints: entries([MAIN]), plugins: [commandLine, widths, places(src)] };
+  const others = {
+    entryPoints: entries(PROGRAMS),
+    splitting: true,
+    plugins: [widths, places(src)],
+  };
   const inputs = [];
   for (const part of [main, others]) {
     if (Object.keys(part.entryPoints).length === 0) continue;
     const { metafile } = await esbuild.build({ ...options, ...part });
-    inputs.push(...Object.keys(metafile.inputs));
+    inputs.push(...Object.keys(metafile.inputs).filter((file) => !file.startsWith('widths:')));
   }
   writeFileSync(path.join(out, 'LICENSES.txt'), licences(root, inputs));
 }

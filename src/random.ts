@@ -25,6 +25,15 @@ export function splitmix64(seed: bigint): () => bigint {
 }
 
 /**
+ * `x % range` of whole numbers from 0 to below 2^52: V8 calls the C library for it, which takes
+ * several times as long. The quotient is too large by one at most, where it was rounded up.
+ */
+function remainder(x: number, range: number): number {
+  const rest = x - Math.floor(x / range) * range;
+  return rest < 0 ? rest + range : rest;
+}
+
+/**
  * xoshiro256**; 256 bits of state filled by splitmix64(seed). Same numbers on every platform. The
  * state is eight 32-bit halves because BigInt arithmetic costs 20 times as much and problem
  * generation draws hundreds of integers.
@@ -35,6 +44,10 @@ export class Random {
   /** Halves of the latest output, as unsigned integers. */
   #high = 0;
   #low = 0;
+  /** The last range below 2^21 that was drawn from, and what follows from it. */
+  #range = 1;
+  #power = 0;
+  #threshold = 0;
 
   constructor(seed: bigint) {
     const next = splitmix64(seed);
@@ -113,11 +126,14 @@ export class Random {
     }
     const range = high - low + 1;
     if (range > 2 ** 21) return this.#nextWideInteger(low, high);
-    const power = 2 ** 32 % range; // every product below stays under 2^53
-    const threshold = (power * power) % range;
+    if (range !== this.#range) {
+      this.#range = range;
+      this.#power = remainder(2 ** 32, range); // every product below stays under 2^53
+      this.#threshold = remainder(this.#power * this.#power, range);
+    }
     do this.#step();
-    while (this.#high === 0 && this.#low < threshold);
-    return low + (((this.#high % range) * power + this.#low) % range);
+    while (this.#high === 0 && this.#low < this.#threshold);
+    return low + remainder(remainder(this.#high, range) * this.#power + this.#low, range);
   }
 
   #nextWideInteger(low: number, high: number): number {

@@ -45,6 +45,17 @@ describe('the generator', () => {
     expect(chiSquare).toBeLessThan(20.5); // 99.9 % quantile of chi-square with 5 degrees of freedom
   });
 
+  test('integers are the remainders of whole 64-bit draws, whatever the range', () => {
+    const [random, draws, ranges] = [new Random(8n), new Random(8n), new Random(9n)];
+    for (let i = 0; i < 20_000; i++) {
+      const range = ranges.nextInteger(1, 2 ** ranges.nextInteger(0, 22));
+      const rejected = 2n ** 64n % BigInt(range);
+      let draw = draws.nextUint64();
+      while (draw < rejected) draw = draws.nextUint64();
+      expect(random.nextInteger(0, range - 1)).toBe(Number(draw % BigInt(range)));
+    }
+  });
+
   test('integers reach both ends and refuse bad ranges', () => {
     const random = new Random(1n);
     expect(new Set(Array.from({ length: 200 }, () => random.nextInteger(-1, 1)))).toEqual(

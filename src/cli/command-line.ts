@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
 import { IsoproError } from '../errors.js';
 import { misuseText, wrongNumber } from './misuse.js';
-import { COMMAND_NAMES, loadCommands } from './commands.js';
+import { COMMAND_NAMES, commandsFor } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
 /** Ours: yargs would take that of the program around it. */
@@ -36,7 +36,7 @@ export async function commandLine(args: readonly string[]): Promise<void> {
   const json = args.includes('--json');
   const [given] = args;
   // not within the try below: main.ts knows why a file of the program's own could not be imported
-  const commands = await loadCommands(given);
+  const commands = await commandsFor(args);
   try {
     const parser = yargs([...args]);
     await parser

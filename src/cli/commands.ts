@@ -38,16 +38,30 @@ export const COMMAND_NAMES: readonly string[] = Object.keys(COMMANDS);
 /** Commands whose processes keep running. */
 const SERVING = ['serve', 'ui'];
 
-/**
- * @param name of a command; where it is of none, all that there are, for --help and for advice, but
- *   not to tell the version
- */
+export type Summary = Pick<CommandModule, 'command' | 'describe'>;
+
+/** Set by scripts/bundle-program.mjs: the lines of --help, which the commands gave when built. */
+const SUMMARIES = (globalThis as { readonly isoproBundledSummaries?: readonly Summary[] })
+  .isoproBundledSummaries;
+
+/** What the list of commands shows, and the nearest name is found in. None of these can be run. */
+async function summaries(): Promise<CommandModule[]> {
+  const known = SUMMARIES ?? (await loadCommands());
+  return known.map(({ command, describe }) => ({ command, describe, handler: () => undefined }));
+}
+
+/** The commands that a command line may run or name. */
+export async function commandsFor(args: readonly string[]): Promise<CommandModule[]> {
+  const [first = '--help'] = args;
+  if (first === '--version') return [];
+  if (Object.hasOwn(COMMANDS, first)) return loadCommands(first);
+  // behind another flag there may be a command
+  return first === '--help' || !first.startsWith('-') ? summaries() : loadCommands();
+}
+
+/** @param name of a command; default: all that there are */
 export async function loadCommands(name?: string): Promise<CommandModule[]> {
-  if (name === '--version') return [];
-  const named =
-    name !== undefined && Object.hasOwn(COMMANDS, name)
-      ? [COMMANDS[name]!]
-      : Object.values(COMMANDS);
+  const named = name === undefined ? Object.values(COMMANDS) : [COMMANDS[name]!];
   if (SERVING.includes(name ?? '')) keepMemorySteady(); // before what they stand on is imported
   const commands: CommandModule[] = [];
   for (const load of named) commands.push(await load());

@@ -19,9 +19,10 @@ import {
 } from '../../src/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
-import { runCli } from './run-cli.js';
+import { CommandLines } from './run-cli.js';
 
 let folder: string;
+const lines = new CommandLines();
 const file = (name: string): string => path.join(folder, name);
 const hash = (name: string): string =>
   createHash('sha256')
@@ -42,18 +43,21 @@ beforeAll(async () => {
   );
   await trainer.exportAdapter(file('fresh.gguf'));
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  await lines.end();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 test('inspect: a table, every module, JSON', async () => {
-  const table = await runCli(['adapters', 'inspect', file('adapter.gguf')]);
+  const table = await lines.run(['adapters', 'inspect', file('adapter.gguf')]);
   expect([table.code, table.stderr]).toEqual([0, '']);
   expect(table.stdout).toMatch(/^model +llama$/m);
   expect(table.stdout).toMatch(/^base +unknown$/m);
   expect(table.stdout).toMatch(/^attn_q +0-1 +4 +8 +64 x 64 +[\d.]+$/m);
-  expect((await runCli(['adapters', 'inspect', file('adapter.gguf'), '--modules'])).stdout).toMatch(
-    /^blk\.1\.ffn_up +4 +8 +128 x 64( +[\d.]+){3}$/m,
-  );
-  const { stdout } = await runCli(['adapters', 'inspect', file('adapter.gguf'), '--json']);
+  expect(
+    (await lines.run(['adapters', 'inspect', file('adapter.gguf'), '--modules'])).stdout,
+  ).toMatch(/^blk\.1\.ffn_up +4 +8 +128 x 64( +[\d.]+){3}$/m);
+  const { stdout } = await lines.run(['adapters', 'inspect', file('adapter.gguf'), '--json']);
   const inspection = JSON.parse(stdout) as AdapterInspection;
   expect(inspection).toMatchObject({
     format: 'gguf',
@@ -64,13 +68,13 @@ test('inspect: a table, every module, JSON', async () => {
 });
 
 test('inspect: an untrained adapter changes nothing and names its base', async () => {
-  const { stdout } = await runCli(['adapters', 'inspect', file('fresh.gguf')]);
+  const { stdout } = await lines.run(['adapters', 'inspect', file('fresh.gguf')]);
   expect(stdout).toContain('changes nothing');
   expect(stdout).toContain(`sha256 ${hash('model.gguf')}`);
 });
 
 test('export to PEFT and back, and merge', async () => {
-  const peft = await runCli([
+  const peft = await lines.run([
     'adapters',
     'export',
     file('adapter.gguf'),
@@ -86,7 +90,7 @@ test('export to PEFT and back, and merge', async () => {
     format: 'peft',
     sha256: hash('peft/adapter_model.safetensors'),
   });
-  const back = await runCli([
+  const back = await lines.run([
     'adapters',
     'export',
     file('peft'),
@@ -100,7 +104,7 @@ test('export to PEFT and back, and merge', async () => {
   expect(back.stdout).toContain(hash('back.gguf'));
   const sums: string[] = [];
   for (const adapter of ['adapter.gguf', 'peft', 'back.gguf']) {
-    const merged = await runCli([
+    const merged = await lines.run([
       'adapters',
       'merge',
       '--model',
@@ -249,11 +253,11 @@ describe('use', () => {
     ];
     mkdirSync(file('typed'));
     writeFileSync(file('typed/adapter.gguf'), 'another');
-    const { code, stdout } = await runCli([...args, '--model', file('model.gguf'), '--force']);
+    const { code, stdout } = await lines.run([...args, '--model', file('model.gguf'), '--force']);
     expect(code).toBe(0);
     expect(stdout).toContain(file('typed/Modelfile'));
     expect(stdout).toMatch(new RegExp(`^ollama create ${adapted('adapter.gguf')} -f \\S+$`, 'm'));
-    expect(await runCli(args)).toMatchObject({
+    expect(await lines.run(args)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--model'),
     });
@@ -261,7 +265,7 @@ describe('use', () => {
 });
 
 test('errors say what to do', async () => {
-  const wrong = await runCli([
+  const wrong = await lines.run([
     'adapters',
     'merge',
     '--model',
@@ -276,7 +280,7 @@ test('errors say what to do', async () => {
   expect(existsSync(file('none.gguf'))).toBe(false);
   expect(
     (
-      await runCli([
+      await lines.run([
         'adapters',
         'merge',
         '--model',
@@ -291,10 +295,10 @@ test('errors say what to do', async () => {
     ).code,
   ).toBe(2);
   expect(
-    (await runCli(['adapters', 'export', file('adapter.gguf'), '--out', file('x')])).code,
+    (await lines.run(['adapters', 'export', file('adapter.gguf'), '--out', file('x')])).code,
   ).toBe(2);
   expect(
-    JSON.parse((await runCli(['adapters', 'inspect', file('model.gguf'), '--json'])).stderr),
+    JSON.parse((await lines.run(['adapters', 'inspect', file('model.gguf'), '--json'])).stderr),
   ).toMatchObject({
     error: { code: 'ADAPTER_MISMATCH' },
   });

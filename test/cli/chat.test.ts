@@ -24,10 +24,12 @@ import {
 } from '../../src/index.js';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
-import { MAIN, runCli } from './run-cli.js';
+import { CommandLines, MAIN } from './run-cli.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-chat-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const commands = new CommandLines();
+afterAll(() => commands.end());
 const model = path.join(folder, 'model.gguf');
 const shape = writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', seed: 2n });
 
@@ -265,9 +267,9 @@ describe('through a pipe', () => {
   test('generate --stream prints the tokens of the answer without it, one by one', async () => {
     const args = ['generate', ...common, '--prompt', 'hello'];
     const [whole, streamed, plain] = [
-      await runCli([...args, '--json']),
-      await runCli([...args, '--stream', '--json']),
-      await runCli([...args, '--stream']),
+      await commands.run([...args, '--json']),
+      await commands.run([...args, '--stream', '--json']),
+      await commands.run([...args, '--stream']),
     ];
     const answer = JSON.parse(whole.stdout) as { text: string; tokenIds: number[]; seed: string };
     const lines = streamed.stdout
@@ -281,18 +283,18 @@ describe('through a pipe', () => {
       seed: answer.seed,
     });
     expect(plain.stdout).toBe(`${answer.text}\n`);
-    expect(await runCli([...args, '--stream', '--samples', '2'])).toMatchObject({
+    expect(await commands.run([...args, '--stream', '--samples', '2'])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--stream'),
     });
   });
 
   test('neither a model nor a run, and an adapter that is none: a clear line', async () => {
-    expect(await runCli(['chat'])).toMatchObject({
+    expect(await commands.run(['chat'])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--model'),
     });
-    const unknown = await runCli(['chat', '--adapter', '3f2a']);
+    const unknown = await commands.run(['chat', '--adapter', '3f2a']);
     expect(unknown).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('error RUN_NOT_FOUND'),
@@ -304,7 +306,7 @@ describe('through a pipe', () => {
     async (command) => {
       const adapter = path.join(folder, 'alone.gguf');
       writeSyntheticAdapter(adapter, shape);
-      const { code, stderr } = await runCli([...command.split(' '), '--adapter', adapter]);
+      const { code, stderr } = await commands.run([...command.split(' '), '--adapter', adapter]);
       expect([code, stderr]).toEqual([
         2,
         expect.stringContaining('Give --model, or a run or a name in the registry as --adapter.'),
@@ -318,7 +320,7 @@ describe('through a pipe', () => {
     const sha256 = createHash('sha256').update(readFileSync(model)).digest('hex');
     const asked = ['generate', ...args, '--prompt', 'x', '--max-tokens', '2'];
     writeSyntheticAdapter(adapter, shape, { base: sha256 });
-    expect(await runCli(asked)).toMatchObject({ code: 0, stderr: '' });
+    expect(await commands.run(asked)).toMatchObject({ code: 0, stderr: '' });
     writeSyntheticAdapter(adapter, shape, { base: [...sha256].reverse().join('') });
     const told = (stderr: string): string => stderr.replace(/\s+/g, ' ');
     const note = expect.stringMatching(

@@ -9,12 +9,13 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { inspectAdapter, loadModel, trainAdapter } from '../../src/index.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
-import { MAIN, runCli, type CliResult } from './run-cli.js';
+import { CommandLines, MAIN, type CliResult } from './run-cli.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-from-reply-cli-'));
 const file = (name: string): string => path.join(folder, name);
 const env = { ISOPRO_HOME: file('home') };
-const cli = (...args: string[]): Promise<CliResult> => runCli(args, env, folder);
+const lines = new CommandLines(env, folder);
+const cli = (...args: string[]): Promise<CliResult> => lines.run(args);
 const [model, adapter] = [file('model.gguf'), file('late.gguf')];
 writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', seed: 2n });
 const rows = Array.from({ length: 6 }, (_, i) => ({ prompt: `say ${i}`, completion: `it ${i}` }));
@@ -46,7 +47,10 @@ beforeAll(async () => {
   await using loaded = await loadModel(model, { threads: 1 });
   invocationTokens = [...loaded.generationPrompt()];
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  await lines.end();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 describe('train', () => {
   test('writes the tokens of the generation prompt, as a program does', async () => {

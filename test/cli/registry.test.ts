@@ -1,6 +1,6 @@
 /**
- * The registry by hand: what docs/registry.md does not walk through. Each command is a process, so
- * one walk tests much.
+ * The registry by hand: what docs/registry.md does not walk through. Commands in one process, as
+ * tests of the command line's start are elsewhere.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,13 +8,17 @@ import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
-import { runCli } from './run-cli.js';
+import { CommandLines, type CliResult } from './run-cli.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-registry-cli-'));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  await lines.end();
+  rmSync(folder, { recursive: true, force: true });
+});
 const file = (name: string): string => path.join(folder, name);
 const env = { ISOPRO_HOME: file('home') };
-const cli = (...args: string[]): ReturnType<typeof runCli> => runCli(args, env);
+const lines = new CommandLines(env);
+const cli = (...args: string[]): Promise<CliResult> => lines.run(args);
 const adapters = async (...args: string[]): Promise<Record<string, unknown>> => {
   const { code, stdout, stderr } = await cli('adapters', ...args, '--json');
   return code === 0 || code === 3
@@ -137,7 +141,7 @@ test('publish, a gate that needs more and then accepts, use by name, a foreign b
   );
   expect(merged).toMatchObject({ code: 'ADAPTER_MISMATCH' });
   const where = ['--registry', file('home/registry')];
-  const generate = (model: string): ReturnType<typeof runCli> =>
+  const generate = (model: string): Promise<CliResult> =>
     cli(
       'generate',
       '--model',

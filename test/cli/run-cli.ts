@@ -1,5 +1,6 @@
 /** Runs the built command line in a process of its own, without a terminal. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 export interface CliResult {
@@ -26,10 +27,18 @@ export async function runCli(
   return { code, stdout, stderr };
 }
 
-/** Reads command lines as JSON, and writes what became of each. */
+/** Reads command lines, each as a line of JSON, and writes what became of each. */
 export const LINES = fileURLToPath(
   new URL('../../dist/test/models/command-lines.js', import.meta.url),
 );
+
+const resultsIn = (stdout: string): CliResult[] =>
+  stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as CliResult);
+const linesOf = (all: readonly (readonly string[])[]): string =>
+  all.map((args) => `${JSON.stringify(args)}\n`).join('');
 
 /**
  * Command lines one after the other in one process: a start takes half a second, and what is said
@@ -41,14 +50,14 @@ export function runLines(
   env: NodeJS.ProcessEnv = {},
 ): CliResult[] {
   const { status, stdout, stderr } = spawnSync(process.execPath, [LINES], {
-    input: JSON.stringify(lines),
+    input: linesOf(lines),
     cwd,
     env: { ...process.env, ...env },
     encoding: 'utf8',
     maxBuffer: 2 ** 28,
   });
   if (status !== 0) throw new Error(`the command lines ended with ${status}: ${stderr}`);
-  return JSON.parse(stdout) as CliResult[];
+  return resultsIn(stdout);
 }
 
 /** As runLines, where this process has to answer meanwhile. */
@@ -61,10 +70,69 @@ export async function runLinesMeanwhile(
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  child.stdin.end(JSON.stringify(lines));
+  child.stdin.end(linesOf(lines));
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
   if (code !== 0) throw new Error(`the command lines ended with ${code}: ${stderr}`);
-  return JSON.parse(stdout) as CliResult[];
+  return resultsIn(stdout);
+}
+
+/**
+ * As runLines, each when it is known: one process for all of a suite, from the first one on. What
+ * is asked together is done one after the other.
+ */
+export class CommandLines {
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #cwd: string | undefined;
+  readonly #program: readonly string[];
+  readonly #waiting: ((result: CliResult | Error) => void)[] = [];
+  #child: ChildProcessWithoutNullStreams | null = null;
+  #complaints = '';
+
+  /** @param before what starts Node, with other rights for instance */
+  constructor(env: NodeJS.ProcessEnv = {}, cwd?: string, before: readonly string[] = []) {
+    this.#env = env;
+    this.#cwd = cwd;
+    this.#program = [...before, process.execPath, LINES];
+  }
+
+  run(args: readonly string[]): Promise<CliResult> {
+    this.#child ??= this.#start();
+    this.#child.stdin.write(linesOf([args]));
+    return new Promise((resolve, reject) => {
+      this.#waiting.push((result) => {
+        if (result instanceof Error) reject(result);
+        else resolve(result);
+      });
+    });
+  }
+
+  #start(): ChildProcessWithoutNullStreams {
+    const [program, ...args] = this.#program;
+    const child = spawn(program!, args, {
+      cwd: this.#cwd,
+      env: { ...process.env, ...this.#env },
+    });
+    createInterface({ input: child.stdout }).on('line', (line) =>
+      this.#waiting.shift()?.(JSON.parse(line) as CliResult),
+    );
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (this.#complaints += text));
+    child.stdin.on('error', () => undefined); // `close` says it
+    child.on('close', (code) => {
+      this.#child = null;
+      for (const tell of this.#waiting.splice(0))
+        tell(new Error(`the command lines ended with ${code}: ${this.#complaints}`));
+    });
+    return child;
+  }
+
+  /** Resolves when the process has ended. */
+  async end(): Promise<void> {
+    const child = this.#child;
+    if (child === null) return;
+    const closed = new Promise((resolve) => child.on('close', resolve));
+    child.stdin.end();
+    await closed;
+  }
 }
 
 /** `{ devSize: 4 }` as `--dev-size 4`. */

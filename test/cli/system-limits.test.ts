@@ -198,7 +198,7 @@ const outcomeOfOurs = (one: Ended): unknown =>
     // (docs/own-model.md); nobody else.
     const every = (step: number, from: number, to: number): number[] =>
       Array.from({ length: (to - from) / step }, (_, i) => from + step * i);
-    const lacking = full ? every(4, 0, 448) : [...every(16, 0, 128), ...every(64, 128, 448)];
+    const lacking = full ? every(4, 0, 448) : [...every(32, 0, 128), ...every(64, 128, 320)];
     const outcomes = lacking.map((megabytes) => outcomeOfOurs(at(megabytes)));
     expect(
       outcomes.filter((one) => one !== 'not ours' && !ALLOWED.includes(one as string | null)),

@@ -10,7 +10,7 @@ import { Random } from '../../src/random.js';
 import { painted, screened } from '../../src/text/terminal-style.js';
 import { shellWord } from '../../src/shell-word.js';
 import { writeRunFolder } from '../models/run-folder.js';
-import { runCli } from './run-cli.js';
+import { runLinesMeanwhile } from './run-cli.js';
 
 /**
  * What steers a terminal, or the direction of reading: all of C0 but tab and line feed, DEL, C1,
@@ -166,9 +166,9 @@ describe('a text on a screen', () => {
         ['generate', '--model', at(hostile)],
         ['train', '--data', at(`none${hostile}`)],
       ];
-      for (const { stdout, stderr } of await Promise.all(
-        commands.map((args) => runCli(args, { ISOPRO_HOME: at('home') })),
-      ))
+      for (const { stdout, stderr } of await runLinesMeanwhile(commands, undefined, {
+        ISOPRO_HOME: at('home'),
+      }))
         for (const line of [...stdout.split('\n'), ...stderr.split('\n')])
           expect(line).not.toMatch(STEERING);
     },

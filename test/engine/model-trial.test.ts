@@ -32,7 +32,7 @@ import {
 import { inspectModel } from '../../src/engine/inspect.js';
 import { loadModel } from '../../src/engine/model.js';
 import { LIMITS, trial } from '../../src/engine/model-trial.js';
-import { runCli } from '../cli/run-cli.js';
+import { CommandLines, runCli } from '../cli/run-cli.js';
 import { synthesizeDecoder, writeDecoder } from '../models/decoders.js';
 import { mutateDecoder } from '../models/mutations.js';
 import { tensorBytes } from '../models/quantise.js';
@@ -267,11 +267,12 @@ test('where nothing can be kept, the file is tried each time', async () => {
 });
 
 test('commands end with a code on damaged files, never by a signal', async () => {
+  const lines = new CommandLines(); // which a signal would end
   const damaged = path.join(folder, 'damaged.gguf');
   const codes: (number | null)[] = [];
   for (let seed = 0; seed < 17; seed++) {
     writeFileSync(damaged, mutateDecoder(seed).bytes);
-    const { code, stderr } = await runCli([
+    const { code, stderr } = await lines.run([
       ...['generate', '--model', damaged, '--raw', '--prompt', 'a', '--max-tokens', '2'],
     ]);
     expect([seed, code === 0 || /[A-Z]+_[A-Z]+/.test(stderr)]).toEqual([seed, true]);
@@ -279,4 +280,5 @@ test('commands end with a code on damaged files, never by a signal', async () =>
   }
   expect(codes.every((code) => code === 0 || code === 1)).toBe(true);
   expect(new Set(codes).size).toBe(2);
+  await lines.end();
 }, 300_000);

@@ -110,8 +110,8 @@ const tally = (results: readonly Result[]): Record<string, number> => {
 
 describe('mutants of files and grammars', () => {
   test.each([
-    ['model', FULL ? 12_000 : 800],
-    ['decoder', FULL ? 12_000 : 340],
+    ['model', FULL ? 12_000 : 480],
+    ['decoder', FULL ? 12_000 : 170],
     ['adapter', FULL ? 3000 : 200],
     ['grammar', FULL ? 4000 : 400],
   ] as const)(

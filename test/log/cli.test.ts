@@ -1,23 +1,20 @@
-import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
+import { CommandLines, runCli, type CliResult } from '../cli/run-cli.js';
 import { temporaryFolder, writeLog } from '../models/signed-log.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
-const program = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url));
 const folder = temporaryFolder();
 const home = join(folder.path, 'home');
 const runFolder = join(folder.path, 'run');
-const isopro = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-  spawnSync(process.execPath, [program, ...args], {
-    encoding: 'utf8',
-    env: { ...process.env, ISOPRO_HOME: home, NO_COLOR: '1' },
-  });
+const env = { ISOPRO_HOME: home, NO_COLOR: '1' };
+const lines = new CommandLines(env);
+afterAll(() => lines.end());
+const isopro = (...args: string[]): Promise<CliResult> => lines.run(args);
 
 beforeAll(async () => {
   mkdirSync(runFolder);
@@ -35,15 +32,15 @@ beforeAll(async () => {
 afterAll(folder.remove);
 
 describe('isopro-native log', () => {
-  test('verify: ok in words and in JSON, with the key of a file too', () => {
-    const words = isopro('log', 'verify', runFolder);
-    expect([words.status, words.stderr]).toEqual([0, '']);
+  test('verify: ok in words and in JSON, with the key of a file too', async () => {
+    const words = await isopro('log', 'verify', runFolder);
+    expect([words.code, words.stderr]).toEqual([0, '']);
     expect(words.stdout).toMatch(/^ok: /);
     expect(words.stdout).toContain('of this user');
     const key = join(folder.path, 'witness.pub');
-    writeFileSync(key, isopro('witness', '--show-key').stdout);
+    writeFileSync(key, (await isopro('witness', '--show-key')).stdout);
     const json = JSON.parse(
-      isopro('log', 'verify', runFolder, '--key', key, '--json').stdout,
+      (await isopro('log', 'verify', runFolder, '--key', key, '--json')).stdout,
     ) as object;
     expect(json).toMatchObject({
       outcome: 'ok',
@@ -71,8 +68,8 @@ describe('isopro-native log', () => {
       db.exec("UPDATE log SET payload = replace(payload, 'answer', 'ANSWER') WHERE gseq = 17");
       db.exec(trigger);
       db.close();
-      const bad = isopro('log', 'verify', copy);
-      expect(bad.status).toBe(4);
+      const bad = await isopro('log', 'verify', copy);
+      expect(bad.code).toBe(4);
       expect(bad.stdout).toMatch(/^tampered: .*\n[^]*first {4}log 17: its hash/);
       const single = new SingleProcessSigner(home);
       const { EventLog } = await import('../../src/log/event-log.js');
@@ -88,22 +85,22 @@ describe('isopro-native log', () => {
         })
       ).close();
       await single.close();
-      const unterminated = isopro('log', 'verify', open);
-      expect(unterminated.status).toBe(3);
+      const unterminated = await isopro('log', 'verify', open);
+      expect(unterminated.code).toBe(3);
       expect(unterminated.stdout).toContain('single process');
-      expect(isopro('log', 'verify', join(folder.path, 'nowhere')).status).toBe(1);
-      expect(isopro('log', 'verify').status).toBe(2);
-      expect(isopro('log', 'show', runFolder, '--stream', 'nonsense').status).toBe(2);
-      expect(isopro('log', 'show', runFolder, '--from', '-3').status).toBe(2);
+      expect((await isopro('log', 'verify', join(folder.path, 'nowhere'))).code).toBe(1);
+      expect((await isopro('log', 'verify')).code).toBe(2);
+      expect((await isopro('log', 'show', runFolder, '--stream', 'nonsense')).code).toBe(2);
+      expect((await isopro('log', 'show', runFolder, '--from', '-3')).code).toBe(2);
     },
   );
 
-  test('show and export print records; export is JSONL with what JSON cannot say marked', () => {
-    expect(isopro('log', 'show', runFolder, '--limit', '3').stdout.trim().split('\n')).toHaveLength(
-      3,
-    );
-    const lines = isopro('log', 'export', runFolder)
-      .stdout.trim()
+  test('show and export print records; export is JSONL with what JSON cannot say marked', async () => {
+    expect(
+      (await isopro('log', 'show', runFolder, '--limit', '3')).stdout.trim().split('\n'),
+    ).toHaveLength(3);
+    const lines = (await isopro('log', 'export', runFolder)).stdout
+      .trim()
       .split('\n')
       .map(
         (line) =>
@@ -113,26 +110,30 @@ describe('isopro-native log', () => {
     expect(lines[8]?.payload.gradNorm).toBe('#NaN');
     expect(lines[3]?.payload.seed).toBe('#1152921504606846976');
     expect(
-      isopro('log', 'export', runFolder, '--stream', 'decisions', '--json')
-        .stdout.trim()
+      (await isopro('log', 'export', runFolder, '--stream', 'decisions', '--json')).stdout
+        .trim()
         .split('\n'),
     ).toHaveLength(9);
   });
 
-  test('prove prints documents that hold', () => {
-    expect(JSON.parse(isopro('log', 'prove', runFolder, '--record', '17').stdout)).toMatchObject({
+  test('prove prints documents that hold', async () => {
+    expect(
+      JSON.parse((await isopro('log', 'prove', runFolder, '--record', '17')).stdout),
+    ).toMatchObject({
       holds: true,
       record: { gseq: 17 },
     });
     expect(
-      JSON.parse(isopro('log', 'prove', runFolder, '--from', '10', '--to', '40').stdout),
+      JSON.parse((await isopro('log', 'prove', runFolder, '--from', '10', '--to', '40')).stdout),
     ).toMatchObject({ holds: true });
-    expect(isopro('log', 'prove', runFolder, '--record', '99').status).toBe(1);
-    expect(isopro('log', 'prove', runFolder).status).toBe(2);
+    expect((await isopro('log', 'prove', runFolder, '--record', '99')).code).toBe(1);
+    expect((await isopro('log', 'prove', runFolder)).code).toBe(2);
   });
 
-  test('bench log prints both rates, and memory stays flat', () => {
-    const result = JSON.parse(isopro('bench', 'log', '--records', '40000', '--json').stdout) as {
+  test('bench log prints both rates, and memory stays flat', async () => {
+    const result = JSON.parse(
+      (await runCli(['bench', 'log', '--records', '40000', '--json'], env)).stdout,
+    ) as {
       appendedPerSecond: number;
       verifiedPerSecond: number;
       verifyGrowthBytes: number;

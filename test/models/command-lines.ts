@@ -1,8 +1,8 @@
 /**
- * Command lines one after the other in one process: what is said of wrong usage, without a start
- * for each. Ended with their last one.
+ * Command lines one after the other in one process, without a start for each: a line of input is
+ * one as JSON, and a line of output what became of it. Ended with the input.
  */
-import { text } from 'node:stream/consumers';
+import { createInterface } from 'node:readline';
 import { commandLine } from '../../src/cli/command-line.js';
 
 const said = { stdout: '', stderr: '' };
@@ -13,12 +13,10 @@ for (const name of ['stdout', 'stderr'] as const)
     return true;
   }) as typeof process.stdout.write;
 
-const results: unknown[] = [];
-for (const args of JSON.parse(await text(process.stdin)) as string[][]) {
+for await (const line of createInterface({ input: process.stdin })) {
   Object.assign(said, { stdout: '', stderr: '' });
   process.exitCode = 0;
-  await commandLine(args);
-  results.push({ code: process.exitCode, ...said });
+  await commandLine(JSON.parse(line) as string[]);
+  write(`${JSON.stringify({ code: process.exitCode, ...said })}\n`);
 }
-process.exitCode = 0;
-write(JSON.stringify(results));
+process.exit(0); // whatever a command has left open

@@ -20,6 +20,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { COMMAND_NAMES, loadCommands } from '../../src/cli/commands.js';
+import { runCli } from '../cli/run-cli.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const docs = path.join(root, 'docs');
@@ -100,6 +101,17 @@ test('every command has a page, and its flags are those of the command (npm run 
     expect(page.startsWith(`# \`isopro-native ${names[index]}\`\n`)).toBe(true);
     expect(pageOf(page, command)).toBe(page);
   }
+  // the program has these lines from when it was built
+  const { stdout } = await runCli(['--help']);
+  for (const { command, describe: said } of commands)
+    expect(stdout.replace(/\s+/g, ' ')).toContain(
+      `isopro-native ${String(command)} ${String(said)}`,
+    );
+  expect((await runCli(['evl', '--help'])).stdout).toBe(stdout);
+  expect(await runCli(['evl', '--per-tier', '5'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('There is no command evl; did you mean eval?'),
+  });
 });
 
 interface Block {

@@ -30,17 +30,19 @@ import { strayEvaluation } from '../../src/run-folder/derived-figures.js';
 import { mcnemarExact, summarise, type Summary } from '../../src/statistics/index.js';
 import { shellWord } from '../../src/shell-word.js';
 import { readResult } from '../../src/training/result.js';
-import { MAIN, runCli } from '../cli/run-cli.js';
+import { CommandLines, MAIN, runCli, type CliResult } from '../cli/run-cli.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
 
 let root: string;
 const at = (name: string): string => path.join(root, name);
-const cli = (...args: string[]): ReturnType<typeof runCli> =>
-  runCli(args, { ISOPRO_HOME: at('home'), NO_COLOR: '1' });
+let lines: CommandLines;
+const cli = (...args: string[]): Promise<CliResult> => lines.run(args);
+afterAll(() => lines.end());
 
 beforeAll(async () => {
   root = mkdtempSync(path.join(tmpdir(), 'isopro-runs-'));
+  lines = new CommandLines({ ISOPRO_HOME: at('home'), NO_COLOR: '1' }, root);
   mkdirSync(at('runs'));
   const write = (name: string, runId: string, options: object): Promise<unknown> =>
     writeRunFolder({

@@ -353,9 +353,10 @@ describe('adapters', () => {
       name: 'base',
       sha256: createHash('sha256').update(readFileSync(model)).digest('hex'),
     };
+    const settings = { sampling: { style: 'plain', maxTokens: 32 } };
     const [a, b] = [
-      await registry.publish({ file: adapterFile('page-3', 10n), base }),
-      await registry.publish({ file: adapterFile('page-4', 11n), base }),
+      await registry.publish({ file: adapterFile('page-3', 10n), base, settings }),
+      await registry.publish({ file: adapterFile('page-4', 11n), base, settings }),
     ];
     const as = 'extract@champion';
     expect(await told({ adapter: a.id, as, way: 'force' })).toEqual(['moved']);

@@ -63,7 +63,7 @@ describe('labels', () => {
       while (text.length < length) text += PIECES[random.nextInteger(0, PIECES.length - 1)]!;
       return text.slice(0, 40);
     };
-    for (let i = 0; i < (process.env.ISOPRO_FULL === '1' ? 20_000 : 2000); i++) {
+    for (let i = 0; i < (process.env.ISOPRO_FULL === '1' ? 20_000 : 700); i++) {
       const own = label();
       if (compared(own).trim() === '') continue;
       const beginning = own.slice(0, random.nextInteger(1, own.length));

@@ -16,10 +16,12 @@ import {
 import { failed, lost } from '../../src/tasks/verdict.js';
 import type { OpenTask } from '../../src/tasks/task.js';
 import { openTask, type OpenTaskOptions } from '../../src/tasks/open-task.js';
-import { runCli } from '../cli/run-cli.js';
+import { CommandLines } from '../cli/run-cli.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'isopro-examine-'));
 afterAll(() => rmSync(folder, { recursive: true }));
+const lines = new CommandLines();
+afterAll(() => lines.end());
 
 let files = 0;
 const write = (content: string, extension: string): string => {
@@ -411,14 +413,14 @@ describe('tasks new', () => {
   test('from flags, in a script; a file that is there stays, and what comes next is printed', async () => {
     const file = join(folder, 'times.ts');
     const flags = ['tasks', 'new', file, '--ask', 'What is {a} times {b}?', '--answer', 'a * b'];
-    const first = await runCli(flags);
+    const first = await lines.run(flags);
     expect([first.code, first.stdout]).toEqual([0, expect.stringContaining(`tasks check ${file}`)]);
-    expect(await runCli(flags)).toMatchObject({
+    expect(await lines.run(flags)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--force'),
     });
     const unwritten = join(folder, 'unwritten.ts');
-    const wrong = await runCli(['tasks', 'new', unwritten, '--answer', 'a plus b']);
+    const wrong = await lines.run(['tasks', 'new', unwritten, '--answer', 'a plus b']);
     expect([wrong.code, existsSync(unwritten)]).toEqual([2, false]);
     expect(wrong.stderr).toMatch(
       /^--answer: "a plus b" does not work in unwritten.ts, so the file was not written: /,
@@ -427,7 +429,7 @@ describe('tasks new', () => {
       ['a +', 'SyntaxError'],
       ['c', 'NameError'],
     ] as const) {
-      const python = await runCli([
+      const python = await lines.run([
         'tasks',
         'new',
         join(folder, 'unwritten.py'),
@@ -453,12 +455,12 @@ describe('tasks new', () => {
         /largest number of 400 or more, as the question has one/,
       ],
     ] as const)
-      expect(await runCli(['tasks', 'new', unwritten, ...flags])).toMatchObject({
+      expect(await lines.run(['tasks', 'new', unwritten, ...flags])).toMatchObject({
         code: 2,
         stderr: expect.stringMatching(why),
       });
     expect(existsSync(unwritten)).toBe(false);
-    const checked = await runCli(['tasks', 'check', '--task', file, '--count', '4', '--json']);
+    const checked = await lines.run(['tasks', 'check', '--task', file, '--count', '4', '--json']);
     expect(checked.code).toBe(0);
     expect(JSON.parse(checked.stdout)).toMatchObject({ task: 'times', findings: [] });
   }, 60_000);

@@ -11,13 +11,14 @@ import { createTrainer } from '../../src/engine/trainer.js';
 import { publishFile } from '../../src/operations/publish.js';
 import { decideGate, Registry, validateRegistry } from '../../src/registry/index.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
-import { runCli } from '../cli/run-cli.js';
+import { CommandLines } from '../cli/run-cli.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-guards-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 const at = (...names: string[]): string => path.join(root, ...names);
-const env = { ISOPRO_HOME: at('home'), NO_COLOR: '1' };
+const lines = new CommandLines({ ISOPRO_HOME: at('home'), NO_COLOR: '1' });
+afterAll(() => lines.end());
 
 const guard = (name: string, margin: number, ceiling: number) => ({
   kind: 'non-inferiority',
@@ -52,10 +53,17 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   });
 
   const opened = async (file: string): Promise<{ gate: number; seed: string }> => {
-    const { code, stdout } = await runCli(
-      ['adapters', 'promote', id, '--as', 'urns', '--open', '--policy', file, '--json'],
-      env,
-    );
+    const { code, stdout } = await lines.run([
+      'adapters',
+      'promote',
+      id,
+      '--as',
+      'urns',
+      '--open',
+      '--policy',
+      file,
+      '--json',
+    ]);
     expect(code).toBe(0);
     return JSON.parse(stdout) as { gate: number; seed: string };
   };
@@ -72,21 +80,18 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
       '--signer',
       'single-process',
     ];
-    return runCli(
-      [
-        'truth',
-        'guards',
-        '--gate',
-        `${gate}`,
-        '--model',
-        at('model.gguf'),
-        ...how,
-        '--out',
-        at(out),
-        ...more,
-      ],
-      env,
-    );
+    return lines.run([
+      'truth',
+      'guards',
+      '--gate',
+      `${gate}`,
+      '--model',
+      at('model.gguf'),
+      ...how,
+      '--out',
+      at(out),
+      ...more,
+    ]);
   };
   // a cost without its ceiling would be read as a score, of which more is better
   const { gate: wrong } = await opened(
@@ -134,12 +139,12 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   ]);
 
   const judged = async (folder: string, ...more: string[]): Promise<unknown[]> => {
-    const { code, stdout } = await runCli(['judge', at(folder), ...more, '--json'], env);
+    const { code, stdout } = await lines.run(['judge', at(folder), ...more, '--json']);
     const { verdict, failure } = JSON.parse(stdout) as { verdict: string; failure: string | null };
     return [code, verdict, failure];
   };
   expect(await judged('guards')).toEqual([0, 'pass', null]);
-  expect((await runCli(['judge', at('guards')], env)).stdout).toContain(
+  expect((await lines.run(['judge', at('guards')])).stdout).toContain(
     `PASS: every trial for gate ${gate} was confirmed`,
   );
   const lie = (name: string, file: string, change: (text: string) => string): string => {
@@ -274,7 +279,7 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
     evidence,
     '--json',
   ];
-  const { code, stdout } = await runCli(decide, env);
+  const { code, stdout } = await lines.run(decide);
   const { decision } = JSON.parse(stdout) as {
     decision: { decision: string; blocks: number; guards: { name: string; state: string }[] };
   };

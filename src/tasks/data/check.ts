@@ -2,7 +2,8 @@
  * Checks of the replies to the rows of a data file: what `--check` names, and what each check
  * requires of an answer.
  */
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { createRequire } from 'node:module';
+import type * as Ajv from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import type { PythonModule } from '../python-module.js';
 import { IsoproError } from '../../errors.js';
@@ -82,6 +83,8 @@ export function compileSchema(schema: Json): (value: unknown) => string | null {
     typeof schema !== 'boolean'
   )
     throw new Error('it is not an object');
+  // on demand: its hundred files are a tenth of a short command's time
+  const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as typeof Ajv;
   // strict: a keyword or format that would not be checked is refused, and not taken for kept
   const ajv = new Ajv2020({
     strict: true,
