@@ -77,6 +77,16 @@ async function measure() {
       onDone: told(arm.name),
     });
   }
+  // models that were asked before
+  const earlier = [
+    ...new Set(
+      readFileSync(answers, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line).decider)
+        .filter((name) => name.startsWith('model:') && !arms.some((arm) => arm.name === name)),
+    ),
+  ].map((name) => ({ name, table: '' }));
   const regrets = measured.map((each) => regretsOf(each));
   await writeResult(path.join(folder, 'summary.json'), {
     ...(await measuredBy()),
@@ -92,7 +102,7 @@ async function measure() {
         Object.fromEntries(regretTable(of(purpose))),
       ]),
     ),
-    deciders: comparison.decidersCompared(answers, heldOut, arms),
+    deciders: comparison.decidersCompared(answers, heldOut, [...arms, ...earlier]),
   });
   for (const arm of arms) await arm[Symbol.asyncDispose]();
 }
