@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
+import { given } from '../given.js';
 import { acts } from '../monitor/decision.js';
 import { observe } from '../monitor/policy.js';
 import { isDecider, poseQuestion, type AskedQuestion } from '../monitor/question.js';
@@ -76,12 +77,16 @@ function answering(
 const run = (
   { options, seed }: ScenarioDraw,
   policy: LoraPolicy,
-  more: { readonly iterations?: number; readonly signal?: AbortSignal | undefined } = {},
+  more: {
+    readonly iterations?: number;
+    readonly signal?: AbortSignal | undefined;
+    readonly policyTimeout?: number;
+  } = {},
 ): Promise<MonitoredRun> =>
   monitoredRun({
     ...options,
     iterations: more.iterations ?? options.iterations! + HORIZON,
-    ...(more.signal === undefined ? {} : { signal: more.signal }),
+    ...given({ signal: more.signal, policyTimeout: more.policyTimeout }),
     seed,
     rules: DEFAULT_RULES,
     policy,
@@ -124,6 +129,12 @@ export async function observedDraw(
   return { firing: found, outcome: found === null ? null : outcomeOf(done, found.iteration) };
 }
 
+const notAgain = ({ scenario, purpose, index }: ScenarioDraw): IsoproError =>
+  new IsoproError(
+    'BANK_MISMATCH',
+    `the run of ${scenario.id} ${purpose} ${index} did not come to its situation again`,
+  );
+
 /** Answers that change nothing: what comes of them is what comes of observing. */
 export const isDeferral = (option: string): boolean => option.startsWith('defer ');
 
@@ -144,11 +155,7 @@ export async function consequenceOf(
     return menu(context).find(({ id }) => id === option)!.decision;
   });
   const done = await run(draw, policy, { signal });
-  if (!met)
-    throw new IsoproError(
-      'BANK_MISMATCH',
-      `the run of ${draw.scenario.id} ${draw.purpose} ${draw.index} did not come to its situation again`,
-    );
+  if (!met) throw notAgain(draw);
   return outcomeOf(done, firing.iteration);
 }
 
@@ -192,7 +199,11 @@ export async function choiceOf(
   return { option: same?.id ?? null, source: policy.name, tokens: 0, seconds: 0 };
 }
 
-/** What policies answer to the question of a draw, by their place. The run ends with the question. */
+/**
+ * What policies answer to the question of a draw, by their place. The run ends with the question.
+ * @throws what a policy throws; IsoproError BANK_MISMATCH where the run does not come to the
+ *   question
+ */
 export async function choicesOf(
   draw: ScenarioDraw,
   { iteration }: Firing,
@@ -200,10 +211,21 @@ export async function choicesOf(
   signal: AbortSignal = new AbortController().signal,
 ): Promise<Choice[]> {
   const choices: Choice[] = [];
+  let failure: unknown;
   const policy = answering(draw, async (context) => {
-    for (const each of policies) choices.push(await choiceOf(each, context, signal));
+    try {
+      for (const each of policies) choices.push(await choiceOf(each, context, signal));
+    } catch (error) {
+      failure = error;
+    }
     return observe.decide(context);
   });
-  await run(draw, { ...policy, name: 'choices' }, { iterations: iteration + 1, signal });
+  await run(draw, policy, {
+    iterations: iteration + 1,
+    signal,
+    // each of them has its own limit
+    policyTimeout: 2 ** 31 - 1,
+  });
+  if (choices.length < policies.length) throw failure ?? notAgain(draw);
   return choices;
 }

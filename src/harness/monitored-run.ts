@@ -22,6 +22,7 @@ import {
   MonitorSession,
   type LoraSession,
 } from '../training/monitor-session.js';
+import { given } from '../given.js';
 import { Random } from '../random.js';
 import { pairedChange, type TierVerdicts } from '../statistics/index.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
@@ -35,6 +36,8 @@ export interface MonitoredRunOptions {
   readonly seed: bigint;
   readonly rules: RuleConfig;
   readonly policy: LoraPolicy | Decider<LoraTypes>;
+  /** Milliseconds that an answer may take; default: the decider's own, else 60,000. */
+  readonly policyTimeout?: number;
   readonly iterations?: number;
   readonly stepsEach?: number;
   readonly learningRate?: number;
@@ -245,8 +248,9 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     policy,
     ...(isDecider<LoraTypes>(policy) && {
       questions: { fallback: scriptedOption },
-      ...(policy.timeout !== undefined && { policyTimeout: policy.timeout }),
+      ...given({ policyTimeout: policy.timeout }),
     }),
+    ...given({ policyTimeout: options.policyTimeout }),
     log: options.log ?? { append: () => undefined },
   });
   const reports: MonitorReport[] = [];

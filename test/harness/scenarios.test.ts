@@ -137,6 +137,9 @@ describe('the scenarios', () => {
     const skipped = await consequenceOf(draw, firing!, 'skip_step');
     expect(skipped).toEqual(outcome);
     expect(skipped.failure).toBeNull();
+    // a policy that throws has not answered
+    const broken = { name: 'broken', decide: () => Promise.reject(new TypeError('no answer')) };
+    await expect(choicesOf(draw, firing!, [broken])).rejects.toThrow('no answer');
     // the copy is told from another run
     await expect(
       consequenceOf(draw, { ...firing!, situation: '0'.repeat(64) }, 'skip_step'),
