@@ -351,8 +351,9 @@ async function writeAdapters(model: string, folder: string): Promise<string[]> {
 }
 
 /** `isopro-native serve` as a user starts it. */
-async function startOurs(
-  { model, matmul }: ServeBenchOptions,
+/** Starts `serve` of this program on a model that is called `base`. */
+export async function startOurs(
+  { model, matmul }: Pick<ServeBenchOptions, 'model' | 'matmul'>,
   clients: number,
   adapters: readonly string[],
   threads: number,

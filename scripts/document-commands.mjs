@@ -115,8 +115,9 @@ export function flagsOf(command) {
     .flatMap((section) => [...section, '']);
   return [
     '<!-- flags -->',
-    'Written by `npm run docs:commands`, like `--help`, from the same source. `--json` (machine-readable output on stdout, progress on ' +
-      'stderr) goes with every command.',
+    'Written by `npm run docs:commands`, like `--help`, from the same source. ' +
+      'Two flags go with every command: `--json` (machine-readable output on stdout, progress on stderr) ' +
+      'and `--pass-env NAME` ([hands a variable](../backends.md#keys) to tasks and other programs).',
     '',
     ...lines,
     '<!-- /flags -->',

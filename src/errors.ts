@@ -12,14 +12,21 @@ export const ERRORS = {
     'Use an adapter that was trained on this base model. `isopro-native adapters inspect FILE` shows its shapes and its base model.',
   ARCH_UNSUPPORTED:
     'Use a text decoder that llama.cpp reads. `docs/own-model.md` lists which of them you can train.',
+  BACKEND_FAILED:
+    'Correct what the reasons above name, then run the same command again: it does not ask for recorded replies again. ' +
+    '--max-failed allows more failures.',
   BACKEND_INCAPABLE:
     'Use a back end that has the capability named above. A local model has all of them.',
+  BACKEND_PROGRAM_FAILED:
+    'Run the program yourself and give it the example line of `docs/backends.md`. What it writes to stderr may say why it failed.',
   BACKEND_REPLY_INVALID:
     'Correct the back end: it must answer each sample once, as its capabilities promise. See `docs/backends.md`.',
   BACKEND_UNAVAILABLE:
     'Run `isopro-native doctor`. Then reinstall with `npm install`, or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
   BANK_MISMATCH:
     'Another version or another kind of processor measured this bank. Measure again into another folder.',
+  BUDGET_EXHAUSTED:
+    'Raise the limit and run the same command again: it does not ask for recorded replies again.',
   CHECKPOINT_INVALID:
     'The text is not a checkpoint or ticket of this program. Copy it again from where it was published.',
   CONDITIONS_EQUAL:
@@ -48,6 +55,7 @@ export const ERRORS = {
     'The job queue is damaged. Restore a copy of .jobs/jobs.sqlite, or move the folder .jobs away, which forgets its jobs.',
   JOB_ENDED:
     'The system may have ended the job because memory ran out. Give the job less (contextTokens, trainerMemory), or the machine more.',
+  KEY_MISSING: 'Set the variable named above to your key, or name another variable with --key-env.',
   LOG_BUSY:
     'Another process writes this run. Wait until it finishes or end it, then run the same command again, or give ' +
     'another folder with --out.',

@@ -69,6 +69,16 @@ export type { HostReply, HostRequest, TokenEvent } from './host/host-request.js'
 export type { ObjectReply, ObjectRequest } from './host/structured-reply.js';
 export { localBackend, type LocalReply } from './backends/local.js';
 export { recordedBackend } from './backends/recorded.js';
+export { commandBackend, type CommandOptions } from './backends/command.js';
+export { humanBackend, type AskPerson } from './backends/human.js';
+export { passEnvironment } from './keys.js';
+export { openBackend, type OpenBackendOptions } from './backends/open-backend.js';
+export type { SampleFailure, Spending } from './backends/backend.js';
+export type { LanguageModel } from './backends/remote/language-model.js';
+export {
+  languageModelBackend,
+  type LanguageModelOptions,
+} from './backends/remote/language-model-backend.js';
 export type { EvaluationOptions, JudgedAnswer } from './evaluation/answers.js';
 export { evaluationSet, type EvaluationSet } from './evaluation/evaluation-set.js';
 export { evaluateGreedy, type GreedyEvaluation, type GreedyOutcome } from './evaluation/greedy.js';

@@ -17,8 +17,17 @@ export function installedVersion(name: string): string | null {
   return null;
 }
 
-/** Each with the version that it is tried with; a test holds these to package.json. */
-export const OPTIONAL_PACKAGES = { 'node-llama-cpp': '3.22.1', 'or-tools-wasm': '0.9.1' } as const;
+/** Each with the version that it is tried with; tests hold these to package.json. */
+const INSTALLED_UNLESS_OMITTED = { 'node-llama-cpp': '3.22.1', 'or-tools-wasm': '0.9.1' } as const;
+
+/** Clients of services that answer: whoever uses one installs it. */
+export const SERVICE_PACKAGES = {
+  '@ai-sdk/openai-compatible': '2.0.92',
+  '@ai-sdk/anthropic': '3.0.140',
+  ollama: '0.6.4',
+} as const;
+
+export const OPTIONAL_PACKAGES = { ...INSTALLED_UNLESS_OMITTED, ...SERVICE_PACKAGES } as const;
 
 export function missingPackage(
   name: string,
@@ -31,7 +40,9 @@ export function missingPackage(
     `${purpose} needs the package ${name}, which is not installed`,
     {
       cause,
-      remedy: `Run \`npm install ${name}@${version}\` in your project, or install isopro-native without --omit=optional.`,
+      remedy: Object.hasOwn(SERVICE_PACKAGES, name)
+        ? `Run \`npm install ${name}@${version}\` where isopro-native is installed.`
+        : `Run \`npm install ${name}@${version}\` in your project, or install isopro-native without --omit=optional.`,
     },
   );
 }

@@ -10,6 +10,7 @@ export type NameKind =
   | 'model'
   | 'adapter'
   | 'task'
+  | 'backend'
   | 'check'
   | 'run'
   | 'truthRun'

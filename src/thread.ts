@@ -1,13 +1,15 @@
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { IsoproError } from './errors.js';
+import { childEnvironment } from './keys.js';
 
 /**
  * A thread of this package's own script. Node's own flags, --input-type for one, are the caller's
- * and not that file's, so none is inherited. @throws IsoproError SYSTEM_LIMIT
+ * and not that file's, so none is inherited. Its environment is this program's as it is now,
+ * without keys: what judges replies runs in one. @throws IsoproError SYSTEM_LIMIT
  */
 export function startThread(script: URL, options: WorkerOptions = {}): Worker {
   try {
-    return new Worker(script, { ...options, execArgv: [] });
+    return new Worker(script, { env: childEnvironment(), ...options, execArgv: [] });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_WORKER_INIT_FAILED') throw cause;
     throw new IsoproError(

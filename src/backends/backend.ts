@@ -6,6 +6,7 @@ import { types } from 'node:util';
 import { abortError, IsoproError } from '../errors.js';
 import type { SamplingSettings } from '../engine/generate-request.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
+import { OF_TRAINING } from './names.js';
 
 export interface Capabilities {
   /** Replies have `promptIds` and `tokenIds`: exactly the tokens read and sampled. */
@@ -18,16 +19,58 @@ export interface Capabilities {
   readonly seeds: boolean;
   /** Answers with the adapter that a request names; replies have `adapterId`. */
   readonly adapters: boolean;
-  /** Enforces a request's grammar or JSON Schema. */
+  /** Enforces a request's grammar, in GBNF. */
   readonly grammar: boolean;
+  /** Each reply follows a request's JSON Schema. Default: as `grammar`. */
+  readonly jsonSchema?: boolean;
 }
-export type Capability = keyof Capabilities;
+
+/** What a back end can do besides: it has the method of this name. */
+const METHODS = ['score', 'renderTurn'] as const;
+export type Capability = keyof Capabilities | (typeof METHODS)[number];
 
 export interface BackendIdentity {
   /** `local`, `recorded`, or your own word. */
   readonly kind: string;
   /** Name of the model for readers. */
   readonly name: string;
+  /** Address of a server, without a query. */
+  readonly endpoint?: string;
+  /** Names that a server gave its model in the replies so far. */
+  readonly served?: readonly string[];
+}
+
+/**
+ * Why a sample has no reply: `network`, the connection broke or was refused; `timeout`; `status`,
+ * the server refused the request; `quota`, what was paid for is used up; `wait`, the server asks
+ * for a longer wait than a minute; `redirect`, to another origin; `invalid`, a body that is none of
+ * the protocol; `form`, a reply against the JSON Schema; `finish`, a reply that ended neither by
+ * itself nor at a limit; `context`, prompt and reply do not fit; `ended`, the program that answers
+ * has ended; `program`: it says that it has no reply.
+ */
+export const SAMPLE_FAILURES = [
+  'network',
+  'timeout',
+  'status',
+  'quota',
+  'wait',
+  'redirect',
+  'invalid',
+  'form',
+  'finish',
+  'context',
+  'ended',
+  'program',
+] as const;
+
+export interface SampleFailure {
+  readonly kind: (typeof SAMPLE_FAILURES)[number];
+  /** HTTP status, where a server gave one. */
+  readonly status?: number;
+  /** A sentence without keys, headers and bodies. */
+  readonly message: string;
+  /** Requests that were sent for this sample. */
+  readonly attempts: number;
 }
 
 export interface SamplePrompt {
@@ -79,8 +122,14 @@ export interface Reply {
   readonly sampleIndex: number;
   /** Text without end-of-turn token and stop string. */
   readonly text: string;
-  /** How the reply ended: by itself, at `maxTokens`, or cancelled. A cancelled one is discarded. */
-  readonly finish: 'stop' | 'length' | 'aborted';
+  /**
+   * How the reply ended: by itself, at `maxTokens`, or cancelled. A cancelled one is discarded.
+   * `refused`: a content filter refused it, which is a fail. `failed`: there is no reply, which is
+   * no verdict.
+   */
+  readonly finish: 'stop' | 'length' | 'aborted' | 'refused' | 'failed';
+  /** Why a sample has failed. */
+  readonly failure?: SampleFailure;
   /** Token counts of a back end without ids; absent if it does not count. */
   readonly promptTokens?: number;
   readonly tokens?: number;
@@ -98,12 +147,30 @@ export interface Reply {
 
 /** A reply with everything that training needs. */
 export interface TokenReply extends Reply {
+  readonly finish: 'stop' | 'length' | 'aborted';
   readonly promptIds: Int32Array;
   readonly tokenIds: Int32Array;
   readonly logprobs: Float32Array;
   readonly sampledLogprobs: Float32Array;
   readonly seed: bigint;
   readonly adapterId: string | null;
+}
+
+/** What a service was asked, and what that cost. */
+export interface Spending {
+  /** Requests sent, with those that were repeated. */
+  readonly requests: number;
+  /** Requests that were repeated. */
+  readonly retries: number;
+  /** Replies that a recording had. */
+  readonly recorded: number;
+  /** As the service counts them; where it does not, the upper bounds that were reserved. */
+  readonly promptTokens: number;
+  readonly replyTokens: number;
+  /** Of the reply tokens. */
+  readonly reasoningTokens: number;
+  /** By the price that was given; absent without one. */
+  readonly cost?: number;
 }
 
 /** @typeParam R what its capabilities promise of a reply */
@@ -115,6 +182,10 @@ export interface Backend<R extends Reply = Reply> {
    * before a turn that does not fit.
    */
   readonly contextTokens?: number;
+  /** What of the requests so far had no effect, such as a temperature; absent: all of it has. */
+  readonly ignored?: readonly string[];
+  /** What requests to a service have cost so far; absent if nobody counts. */
+  readonly spending?: Spending;
   /** Returns the SHA-256 of the model, in hexadecimal; absent if it cannot be known. */
   digest?(): Promise<string>;
   /**
@@ -138,6 +209,10 @@ export interface Backend<R extends Reply = Reply> {
   dispose(): Promise<void>;
 }
 
+/** What has failed, as a reader and a table of reasons have it. */
+export const failureText = ({ kind, status, message }: SampleFailure): string =>
+  `${kind}${status === undefined ? '' : ` ${status}`}: ${message}`;
+
 /**
  * Tests whether the engine samples a reply to a prompt (native/inference/reply.cpp): whether a
  * reply of full length fits.
@@ -150,13 +225,21 @@ export const hasRoom = (
 
 const describe = ({ identity: { kind, name } }: Backend): string => `the back end ${kind}:${name}`;
 
+/** Tests whether a back end has a capability. */
+export const isCapable = (backend: Backend, capability: Capability): boolean =>
+  capability === 'score' || capability === 'renderTurn'
+    ? backend[capability] !== undefined
+    : capability === 'jsonSchema'
+      ? (backend.capabilities.jsonSchema ?? backend.capabilities.grammar)
+      : backend.capabilities[capability];
+
 /** @throws IsoproError BACKEND_INCAPABLE naming all that it lacks */
 export function requireCapabilities(
   backend: Backend,
   needed: readonly Capability[],
   purpose: string,
 ): void {
-  const lacking = needed.filter((capability) => !backend.capabilities[capability]);
+  const lacking = needed.filter((capability) => !isCapable(backend, capability));
   if (lacking.length > 0)
     throw new IsoproError(
       'BACKEND_INCAPABLE',
@@ -170,7 +253,7 @@ export function requireCapabilities(
  * IsoproError BACKEND_INCAPABLE
  */
 export function trainable(backend: Backend): Backend<TokenReply> {
-  requireCapabilities(backend, ['tokenIds', 'logprobs', 'seeds', 'adapters'], 'training');
+  requireCapabilities(backend, OF_TRAINING, 'training');
   return backend as Backend<TokenReply>; // every reply is held to it in `sampleFrom`
 }
 
@@ -185,8 +268,8 @@ export async function* sampleFrom<R extends Reply>(
 ): AsyncGenerator<R, void, undefined> {
   const { prompts, adapter = null, grammar, jsonSchema, signal } = request;
   if (adapter !== null) requireCapabilities(backend, ['adapters'], `the adapter ${adapter.id}`);
-  if (grammar !== undefined || jsonSchema !== undefined)
-    requireCapabilities(backend, ['grammar'], 'a grammar or JSON Schema');
+  if (grammar !== undefined) requireCapabilities(backend, ['grammar'], 'a grammar');
+  if (jsonSchema !== undefined) requireCapabilities(backend, ['jsonSchema'], 'a JSON Schema');
   const refuse = (what: string): never => {
     throw new IsoproError('BACKEND_REPLY_INVALID', `${describe(backend)} ${what}`);
   };
@@ -224,6 +307,8 @@ function objectionTo(
 ): string | null {
   const { text, finish, promptIds, tokenIds, logprobs, sampledLogprobs, adapterId } = reply;
   if (typeof text !== 'string') return 'without text';
+  if (finish === 'failed' || finish === 'refused')
+    return finish === 'failed' && reply.failure === undefined ? 'without what has failed' : null;
   if (finish !== 'stop' && finish !== 'length') return 'without a valid finish reason';
   if (capabilities.tokenIds && !(types.isInt32Array(promptIds) && types.isInt32Array(tokenIds)))
     return 'without token ids';

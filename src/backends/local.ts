@@ -38,7 +38,14 @@ export function localBackend(model: Model): Backend<LocalReply> {
   };
   return {
     identity: { kind: 'local', name: path.basename(model.path) },
-    capabilities: { tokenIds: true, logprobs: true, seeds: true, adapters: true, grammar: true },
+    capabilities: {
+      tokenIds: true,
+      logprobs: true,
+      seeds: true,
+      adapters: true,
+      grammar: true,
+      jsonSchema: true,
+    },
     contextTokens: contextOf(model.limits),
     digest: () => model.hash(),
     sample({ prompts, adapter, ...request }) {

@@ -21,7 +21,7 @@ const line = z.object({
   text: z.string(),
   // the episode had no room for its next turn: what was said is judged as cut off
   finish: z
-    .enum(['stop', 'length', 'context', 'aborted'])
+    .enum(['stop', 'length', 'context', 'aborted', 'refused', 'failed'])
     .transform((finish) => (finish === 'context' ? 'length' : finish)),
   promptTokens: z.int().min(0).optional(),
   tokens: z.int().min(0).optional(),
@@ -74,7 +74,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
       promptTokens,
       ...content
     } = readLine(text, refuse);
-    if (content.finish === 'aborted') continue; // cancelled while it was written
+    if (content.finish === 'aborted' || content.finish === 'failed') continue; // no reply
     const counts = {
       ...given({ promptTokens, tokens }),
     };

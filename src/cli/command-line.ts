@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
 import { IsoproError } from '../errors.js';
+import { passEnvironment } from '../keys.js';
 import { misuseText, wrongNumber } from './misuse.js';
 import { COMMAND_NAMES, commandsFor } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
@@ -25,6 +26,15 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 // nobody reads what is said beside the output: that is no failure of what is done
 process.stderr.on('error', () => undefined);
+
+/** @throws UsageError */
+function pass(names: readonly string[] = []): void {
+  try {
+    passEnvironment(...names);
+  } catch (error) {
+    throw new UsageError((error as IsoproError).message);
+  }
+}
 
 /**
  * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its
@@ -52,10 +62,19 @@ export async function commandLine(args: readonly string[]): Promise<void> {
         global: true,
         describe: 'machine-readable output on stdout, progress on stderr',
       })
+      .option('pass-env', {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        global: true,
+        describe:
+          'NAME: hand this environment variable to tasks, verifiers and other programs, although it may hold a key; repeatable',
+      })
       .strict()
       .middleware((argv) => {
         const wrong = wrongNumber(argv, args);
         if (wrong !== null) throw new UsageError(wrong);
+        pass(argv.passEnv as readonly string[] | undefined);
       })
       // yargs lays its help out for each command that it runs, which takes longer than to start
       .wrap(args.includes('--help') ? Math.min(110, process.stdout.columns ?? 110) : null)

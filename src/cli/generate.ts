@@ -14,6 +14,7 @@ import { modelToLoad } from '../operations/model-to-load.js';
 import { Progress } from './progress.js';
 import { interruption, jsonText, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
+import { backendFlags, generateWith, isElsewhere } from './generate-elsewhere.js';
 import { command, type Stated } from './command.js';
 import {
   adapterOption,
@@ -60,7 +61,10 @@ const options = {
   threads: threadsOption,
   'fixed-threads': fixedThreadsOption,
   context: number('KV cache in tokens, shared by all running answers'),
+  batch: number('max answers at once; default: 64, of a service 8'),
   stream: toggle('stream one answer to one prompt; with --json, one line per token'),
+  // read from its own schema, and not by these types
+  ...(backendFlags.options() as Record<never, never>),
 };
 
 export const generateCommand = command({
@@ -90,12 +94,17 @@ export const generateCommand = command({
       'with the solved examples of a run',
     ],
     [
+      '$0 generate --backend openai:gpt-5-mini --max-requests 100 --prompts prompts.jsonl > replies.jsonl',
+      'from a hosted model',
+    ],
+    [
       '$0 tasks generate --json | $0 generate --model tiny --prompts -',
       'one answer to a problem of each tier',
     ],
   ],
   handler: async (argv) => {
     requireSense(argv);
+    if (isElsewhere(argv)) return await generateWith(argv);
     const { system, raw, json, prompt: typed = [], samples, adapterScale } = argv;
     const found =
       argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
@@ -140,6 +149,7 @@ export const generateCommand = command({
     const adapter = await adapterOn(model, found);
     const rollouts = generateEach(model, {
       ...{ prompts, samples, adapter, ...reply },
+      ...given({ maxSequences: argv.batch }),
       onProgress: ({ sampledTokens, finished, live }) => {
         progress.update(sampledTokens, { note: `${finished} answers, ${live} running` });
       },

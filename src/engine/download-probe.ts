@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortError, IsoproError } from '../errors.js';
 import { given } from '../given.js';
+import { keyFor } from '../keys.js';
 import { MODEL_ALIASES } from './model-aliases.js';
 import { hubEndpoint, type RemoteModel } from './model-location.js';
 
@@ -51,7 +52,7 @@ export function networkReason(error: unknown): string {
  * Returns the authorization header from HF_TOKEN; sent only to the hub, never to a redirect target.
  */
 export function authorization(url: URL): Record<string, string> {
-  const token = process.env.HF_TOKEN;
+  const token = keyFor('HF_TOKEN');
   return token && url.origin === new URL(hubEndpoint()).origin
     ? { authorization: `Bearer ${token}` }
     : {};

@@ -12,6 +12,7 @@ import { z } from 'zod';
 import { offAbort, onAbort } from '../abort.js';
 import { startChild } from '../child-process.js';
 import { abortError, ERRORS, IsoproError, type ErrorCode } from '../errors.js';
+import { childEnvironment } from '../keys.js';
 import { hashFile } from './adapter.js';
 import { loadAddon, settled } from './addon.js';
 import { writeFilesAtomically } from './atomic-file.js';
@@ -182,6 +183,8 @@ async function outcomeOf(
     spawn(process.execPath, [program, file], {
       // It ends when its stdin does, as it does where this process ends.
       stdio: ['pipe', 'pipe', 'pipe'],
+      // What reads a file that nobody has vouched for gets no key.
+      env: childEnvironment(),
       // A Ctrl-C at the terminal says nothing about the file.
       detached: process.platform !== 'win32',
       windowsHide: true,

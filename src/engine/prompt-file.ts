@@ -52,6 +52,13 @@ export function promptOf(
   };
 }
 
+/** A line of a file of prompts. */
+export interface PromptLine {
+  readonly prompt: Prompt;
+  /** The problem that the prompt asks, as `tasks generate` writes it. */
+  readonly problem?: unknown;
+}
+
 /**
  * @param form of every `prompt` line
  * @throws IsoproError INVALID_ARGUMENT naming the line, or where there is no prompt
@@ -60,6 +67,14 @@ export async function* readPrompts(
   lines: AsyncIterable<string>,
   form: PromptForm = {},
 ): AsyncGenerator<Prompt, void> {
+  for await (const { prompt } of readPromptLines(lines, form)) yield prompt;
+}
+
+/** Reads like readPrompts, with the problems that the lines hold. */
+export async function* readPromptLines(
+  lines: AsyncIterable<string>,
+  form: PromptForm = {},
+): AsyncGenerator<PromptLine, void> {
   let number = 0;
   let prompts = 0;
   for await (const text of lines) {
@@ -72,14 +87,15 @@ export async function* readPrompts(
         .map((issue) => [...issue.path, issue.message].join(': '));
       throw new IsoproError('INVALID_ARGUMENT', `line ${number}: ${problems.join('; ')}`);
     }
-    const { prompt, id, messages, text: raw, tokenIds } = result.data;
+    const { prompt, id, messages, text: raw, tokenIds, problem } = result.data;
     prompts++;
     const content =
       messages === undefined ? (raw === undefined ? { tokenIds } : { text: raw }) : { messages };
-    yield {
+    const read = {
       ...(prompt === undefined ? content : promptOf(prompt, form)),
       ...stated({ id }),
     } as Prompt;
+    yield { prompt: read, ...stated({ problem }) };
   }
   if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file contains no prompts');
 }

@@ -2,8 +2,9 @@ import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
 import { given } from '../given.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
-import type { FinishReason, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
+import type { EpisodeEnd, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
+import { FailedSamples } from './failed-samples.js';
 import { withQuestions } from './failure-examples.js';
 import { promptsOf, type FewShot } from './few-shot.js';
 import { FirstVerdicts } from './first-verdicts.js';
@@ -22,6 +23,11 @@ export interface EvaluationOptions<R extends Reply = Reply> {
   readonly lenient?: boolean;
   /** End the evaluation if the verifier decides none of the first replies. Default: continue. */
   readonly endUndecided?: boolean;
+  /**
+   * Share of the samples that may have no reply; the evaluation ends where more than one and more
+   * than this have none. Default: all but the last.
+   */
+  readonly maxFailed?: number;
   /** Most tokens of each answer. */
   readonly maxTokens: number;
   /**
@@ -58,7 +64,7 @@ export interface JudgedAnswer extends Figures {
    * asked for or the task has none.
    */
   readonly lenient?: VerdictKind;
-  readonly finish: FinishReason;
+  readonly finish: EpisodeEnd;
   /** Sampled tokens; null if the back end does not count them. */
   readonly tokens: number | null;
 }
@@ -105,6 +111,7 @@ export async function sampleAndJudge<R extends Reply>(
   /** [problems][samples] of replies that do not pass. */
   const failing: string[][] = problems.map(() => []);
   const first = new FirstVerdicts(task.id);
+  const failed = new FailedSamples(problems.length * samples, options.maxFailed);
   let done = 0;
   let promptTokens: number | null = 0;
   let sampledTokens: number | null = 0;
@@ -131,7 +138,8 @@ export async function sampleAndJudge<R extends Reply>(
         promptTokens = plus(promptTokens, promptIds?.length ?? counted);
       const { verdict } = reply.judgement;
       const reason = reasonOf(reply.judgement, finish);
-      if (options.endUndecided === true) first.take(reason);
+      if (finish === 'failed') failed.take(reply.rollout.failure!);
+      else if (options.endUndecided === true) first.take(reason);
       judged[promptIndex]![sampleIndex] = { ...reason, ...figuresOf(verdict), tokens };
       if (verdict.kind !== 'pass') failing[promptIndex]![sampleIndex] = reply.rollout.text;
       sampledTokens = plus(sampledTokens, tokens ?? undefined);
@@ -139,6 +147,7 @@ export async function sampleAndJudge<R extends Reply>(
       onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });
     },
   );
+  failed.end();
   if (options.endUndecided === true) first.end();
   const tally = new FailureTally();
   for (const [i, { id: problemId, tier }] of problems.entries())

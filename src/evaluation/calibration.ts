@@ -6,7 +6,7 @@ import { MORE_ROOM } from '../engine/context-overflow.js';
 import type { JudgedReply } from '../rollouts/answer.js';
 import { passAtK } from '../statistics/index.js';
 import { SHOWING, type Unshown } from '../example-hint.js';
-import type { FinishReason, Tier, VerdictKind } from '../tasks/task.js';
+import type { EpisodeEnd, Tier, VerdictKind } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
 import type { LongestReference } from './longest-reference.js';
 import { estimate, type PassAtKEstimate } from './pass-at-k.js';
@@ -15,7 +15,7 @@ import { estimate, type PassAtKEstimate } from './pass-at-k.js';
 export interface CalibrationSample {
   readonly kind: VerdictKind;
   readonly formed: boolean;
-  readonly finish: FinishReason;
+  readonly finish: EpisodeEnd;
   /** Sampled tokens of all turns, and of the longest; null if the back end does not count them. */
   readonly tokens: number | null;
   readonly longest: number | null;
@@ -114,7 +114,7 @@ const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
 /** Of a tier's replies, those that ended so. */
 const shareOf = (
-  ended: FinishReason,
+  ended: EpisodeEnd,
   tier: string,
   all: readonly CalibrationGroup[],
 ): number | null =>

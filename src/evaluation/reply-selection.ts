@@ -1,5 +1,5 @@
 /** Chooses one of several replies to the same question without the verifier. */
-import type { FinishReason, OpenTask, Problem } from '../tasks/task.js';
+import type { EpisodeEnd, OpenTask, Problem } from '../tasks/task.js';
 
 /** Returns the mean log-probability per token of a reply, in nats. */
 export const meanLogprob = ({ logprobs }: { readonly logprobs: Float32Array }): number =>
@@ -8,7 +8,7 @@ export const meanLogprob = ({ logprobs }: { readonly logprobs: Float32Array }): 
     : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
 
 /** Returns the complete reply with the highest likelihood; the first of equals. */
-export function mostLikely<R extends { readonly finish: FinishReason }>(
+export function mostLikely<R extends { readonly finish: EpisodeEnd }>(
   replies: readonly R[],
   likelihoodOf: (reply: R) => number,
 ): R {
@@ -19,7 +19,7 @@ export function mostLikely<R extends { readonly finish: FinishReason }>(
 }
 
 /** Returns the first reply with the most common answer; the first reply if none can be read. */
-export async function commonest<R extends { readonly finish: FinishReason; readonly text: string }>(
+export async function commonest<R extends { readonly finish: EpisodeEnd; readonly text: string }>(
   problem: Problem,
   replies: readonly R[],
   readAnswer: OpenTask['readAnswer'],

@@ -6,19 +6,19 @@
  * thread that answers requests computes nothing. A job that was killed resumes as its command does.
  *
  * Why a channel: a process whose queue is gone notices it at once and ends, so a queue that starts
- * again finds no writer on a run.
+ * again finds no writer on a run. Keys go over it, too, and not into the environment, which
+ * everything that the job starts would inherit.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { startChild } from '../child-process.js';
 import { IsoproError } from '../errors.js';
+import { childEnvironment } from '../keys.js';
+import { handedTo } from './handed-keys.js';
 import { EVENT_TYPES, type EventType, type JobError } from './job.js';
 import type { Answer, Work } from './worker.js';
 
 const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
-
-/** Variables that only the server may read. */
-const SECRETS = ['ISOPRO_API_KEY', 'ISOPRO_ADMIN_KEY'];
 
 /** Milliseconds that a job has to end after an interrupt. */
 const GRACE_MS = 15_000;
@@ -68,11 +68,9 @@ export class JobProcess {
   /** @throws IsoproError SYSTEM_LIMIT */
   constructor({ work, worker = WORKER, onEvent }: ProcessOptions) {
     this.#work = work;
-    const env = { ...process.env, NO_COLOR: '1' };
-    for (const secret of SECRETS) delete (env as Record<string, unknown>)[secret];
     this.#child = startChild(() =>
       spawn(process.execPath, [worker], {
-        env,
+        env: childEnvironment({ NO_COLOR: '1' }),
         stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
         // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
         detached: true,
@@ -89,7 +87,8 @@ export class JobProcess {
 
   /** Sends the work, once it is on record which process does it. */
   admit(): void {
-    this.#child.send(this.#work, () => {}); // whom it does not reach has ended
+    const handed = handedTo(this.#work.settings);
+    this.#child.send({ ...this.#work, ...handed }, () => {}); // whom it does not reach has ended
   }
 
   /** Interrupts the job as Ctrl-C does, and kills it if it does not end; harmless when repeated. */

@@ -368,7 +368,9 @@ export class JobQueue {
 
   /** Names that the settings of a caller may use. */
   catalogue(asker: Asker): {
-    readonly names: Readonly<Record<'models' | 'tasks' | 'adapters' | 'runs', readonly string[]>>;
+    readonly names: Readonly<
+      Record<'models' | 'tasks' | 'backends' | 'adapters' | 'runs', readonly string[]>
+    >;
   } {
     const { allowed } = this.#options;
     const { jobs } = this.list({
@@ -380,6 +382,7 @@ export class JobQueue {
       names: {
         models: [...allowed.models.keys()],
         tasks: this.names(asker).tasks(),
+        backends: this.names(asker).backends(),
         adapters: [
           ...allowed.adapters.keys(),
           ...jobs.filter((job) => this.adapterOf(job) !== null).map(({ id }) => id),

@@ -6,12 +6,17 @@
 import { IsoproError } from '../errors.js';
 import { asFileError } from '../files.js';
 import { asImportError } from '../import-error.js';
+import { passEnvironment, receiveKeys } from '../keys.js';
 import type { Told } from '../operations/operation.js';
 
 /** Message of the queue, sent once it is on record which process this is. */
 export interface Work {
   readonly operation: string;
   readonly settings: unknown;
+  /** Keys of the back end and the hub that the settings name, by the name of their variable. */
+  readonly keys?: Readonly<Record<string, string>>;
+  /** Variables that its programs get, although they may hold keys. */
+  readonly passed?: readonly string[];
 }
 
 /** The last message of a process. */
@@ -48,9 +53,11 @@ function limited(): (told: Told) => void {
 process.on('disconnect', end);
 if (!process.connected) end(); // the queue was gone before this process listened
 const work = await new Promise<Work>((resolve) => process.once('message', resolve));
+receiveKeys(work.keys ?? {});
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interruption.abort());
 try {
+  passEnvironment(...(work.passed ?? []));
   const { OPERATIONS } = await import('../operations/index.js');
   const operation = OPERATIONS.find(({ id }) => id === work.operation)!;
   const result = await operation.run(work.settings as never, {

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { offAbort, onAbort } from '../abort.js';
 import { ERRORS, abortError, IsoproError, type ErrorCode } from '../errors.js';
 import { LARGEST_TEXT } from '../files.js';
+import { childEnvironment } from '../keys.js';
 import { isoproHome } from './home.js';
 import { isSignedBy, parseNote } from './signed-note.js';
 import type { LogSigner } from './signer.js';
@@ -93,7 +94,7 @@ function startWitness(home: string): ChildProcess {
   const child = spawn(process.execPath, [program], {
     detached: true,
     stdio: 'ignore',
-    env: { ...process.env, ISOPRO_HOME: home },
+    env: childEnvironment({ ISOPRO_HOME: home }),
   });
   child.on('error', () => undefined);
   child.unref();

@@ -1,7 +1,8 @@
 /** One table of methods on the test problems, each with its tokens and seconds. */
 import path from 'node:path';
-import { hasRoom } from '../backends/backend.js';
+import { hasRoom, requireCapabilities, type Backend, type Spending } from '../backends/backend.js';
 import { localBackend } from '../backends/local.js';
+import { OF_TRAINING } from '../backends/names.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { contextOf } from '../engine/context-overflow.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
@@ -32,6 +33,8 @@ export interface Comparison {
   readonly methods: readonly MethodResult[];
   /** Methods that the task has no material for, and why. */
   readonly skipped: readonly { readonly method: Method; readonly reason: string }[];
+  /** What requests to a service cost; absent for others. */
+  readonly spending?: Spending;
   /** The run behind the row `isopro`. */
   readonly run: RunResult | null;
 }
@@ -45,6 +48,10 @@ const GREEDY = [
 const SAMPLED: readonly Method[] = ['best-of-k', 'majority', 'pass@k'];
 
 export interface CompareOptions extends TrackedRunOptions {
+  /** Whoever answers in place of the model of the settings; the loop itself needs that model. */
+  readonly backend?: Backend;
+  /** Share of the samples of a method that may have no reply. Default: any but all. */
+  readonly maxFailed?: number;
   readonly onMethod?: ModeContext['onProgress'];
 }
 
@@ -60,9 +67,14 @@ export async function compareModes(
   input: RunSettingsInput = {},
   options: CompareOptions = {},
 ): Promise<Comparison> {
-  const settings = resolveSettings(await withProfile(input, options.signal));
-  const { onMethod, ...runOptions } = options;
+  const { onMethod, backend: other, maxFailed, ...runOptions } = options;
   const named = [modes].flat();
+  if (other !== undefined && named.some((mode) => mode === 'isopro' || mode === 'all'))
+    requireCapabilities(other, OF_TRAINING, 'the loop');
+  // the size of a model decides the profile, and there is none to fetch
+  const settings = resolveSettings(
+    other === undefined ? await withProfile(input, options.signal) : input,
+  );
   const all = named.includes('all');
   const wanted = (method: Method): boolean => all || named.includes(method);
   const loop = wanted('isopro')
@@ -72,20 +84,21 @@ export async function compareModes(
     ...askingOptions(settings),
     verifierThreads: options.verifierThreads ?? 1,
   });
-  await using model = await openModel(settings, options.signal);
+  await using model = other === undefined ? await openModel(settings, options.signal) : null;
   const { problems } = await evaluationSet(task, 'test', settings.evaluation.testSize);
   const context: ModeContext = {
     settings,
-    backend: localBackend(model),
+    backend: other ?? localBackend(model!),
     task,
     problems,
     hasRoom: (dialogue) =>
+      model === null ||
       hasRoom(
         model.renderChat(dialogue).tokenIds.length,
         settings.sampling.maxTokens,
         contextOf(model.limits),
       ),
-    ...given({ signal: options.signal, onProgress: onMethod }),
+    ...given({ signal: options.signal, onProgress: onMethod, maxFailed }),
   };
   const methods: MethodResult[] = [];
   const skipped: { method: Method; reason: string }[] = [];
@@ -124,11 +137,15 @@ export async function compareModes(
   }
   const comparison = {
     task: task.id,
-    model: path.basename(settings.model.name),
+    model:
+      other === undefined
+        ? path.basename(settings.model.name)
+        : `${other.identity.kind}:${other.identity.name}`,
     seed: settings.seed,
     problems: problems.length,
     methods,
     skipped,
+    ...given({ spending: other?.spending }),
   };
   if (loop !== null) {
     // beside the log: methods that need no training are no part of the run

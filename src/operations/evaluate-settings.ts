@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
+import { backendMembers, contradictionsOf, kindOf, modelNamed } from './backend-settings.js';
 import {
   adapterName,
   count,
@@ -23,12 +24,9 @@ export const evaluateSettings = z.strictObject({
     .meta({ defaultText: `the base of the adapter, else ${EMBEDDED_MODEL}` }),
   adapter: adapterName.optional(),
   registry: REGISTRY,
-  backend: z
-    .string()
-    .regex(/^(local|recorded:.+)$/s, 'expected local or recorded:FILE')
-    .default('local')
-    .describe('source of replies: local (the model), or recorded:FILE (a JSONL file of replies)')
-    .meta({ local: true }),
+  ...backendMembers,
+  // the one operation whose jobs look the name up (evaluate.ts)
+  backend: backendMembers.backend.meta({ names: 'backend', local: false }),
   ...taskMembers,
   set: z
     .enum(SET_NAMES as [SetName, ...SetName[]])
@@ -101,30 +99,42 @@ export type EvaluateRequest = z.output<typeof evaluateSettings>;
 export const ksOf = ({ k, samples }: Pick<EvaluateRequest, 'k' | 'samples'>): number[] =>
   k === undefined ? [...new Set([1, samples])] : k.split(',').map(Number);
 
-/** Settings of a model that answers. */
-const OF_MODEL = [
-  'model',
-  'adapter',
-  'threads',
-  'matmul',
-  'contextTokens',
-  'maxSequences',
-] as const;
+/** Settings of a model in this process. */
+const OF_MODEL = ['model', 'adapter', 'threads', 'matmul'] as const;
+/** Settings of whoever samples here or at a service. */
+const OF_SAMPLING = ['contextTokens', 'maxSequences'] as const;
 
 /** Settings that exclude each other. */
 export function contradictions(asked: EvaluateRequest): string[] {
-  const { backend, samples, forgetting } = asked;
+  const { samples, forgetting, model, constrained } = asked;
+  const kind = kindOf(asked);
   const ks = ksOf(asked);
   const isAscending = ks.every((each, i) => each > (ks[i - 1] ?? 0) && each <= samples);
+  const useless =
+    kind === 'local'
+      ? []
+      : kind === 'recorded' || kind === 'human'
+        ? [...OF_MODEL, ...OF_SAMPLING]
+        : OF_MODEL;
+  const what = kind === 'recorded' ? 'a recording' : `the back end ${kind}`;
   return [
     ...(isAscending ? [] : [`k: expected ascending whole numbers from 1 to ${samples}`]),
-    ...(backend === 'local'
-      ? []
-      : OF_MODEL.flatMap((name) =>
-          asked[name] === undefined ? [] : [`${name}: it has no effect with a recording`],
-        )),
-    ...(backend !== 'local' && forgetting
-      ? ['forgetting: it cannot be measured on a recording']
+    ...useless.flatMap((name) =>
+      asked[name] === undefined ? [] : [`${name}: it has no effect with ${what}`],
+    ),
+    ...(model !== undefined && modelNamed(asked) !== undefined
+      ? ['model: the back end names one already']
       : []),
+    ...(kind !== 'local' && forgetting
+      ? [
+          kind === 'recorded'
+            ? 'forgetting: it cannot be measured on a recording'
+            : `forgetting: it needs the losses of a local model, which ${what} does not give`,
+        ]
+      : []),
+    ...(kind !== 'local' && kind !== 'recorded' && constrained
+      ? [`constrained: ${what} knows no grammar`]
+      : []),
+    ...contradictionsOf(asked),
   ];
 }

@@ -1,5 +1,6 @@
 /** The accuracy of whoever answers on a task's held-out problems, beside its trivial policies. */
-import type { BackendIdentity } from '../backends/backend.js';
+import type { Backend, BackendIdentity, Spending } from '../backends/backend.js';
+import type { Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
 import { evaluationSet, shortTiers, type EvaluationSet } from '../evaluation/evaluation-set.js';
@@ -34,6 +35,7 @@ import {
   type Answering,
 } from './reply-source.js';
 import { ksOf, type EvaluateRequest } from './evaluate-settings.js';
+import { IN_FLIGHT, kindOf, modelNamed, openAsked } from './backend-settings.js';
 import { howAsked } from './asking.js';
 import { noticeTo, unreadableTask } from './notes.js';
 import type { Context } from './operation.js';
@@ -77,6 +79,11 @@ export interface TaskEvaluation {
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
   readonly seconds: number;
+  /** Samples without a reply, and those that a content filter refused; absent if there can be none. */
+  readonly failed?: number;
+  readonly refused?: number;
+  /** What requests to a service cost; absent for others. */
+  readonly spending?: Spending;
   /** Advice for the user. */
   readonly advice: readonly string[];
 }
@@ -96,31 +103,34 @@ const askingOf = (asked: EvaluateRequest, { sampling, model }: RunSettings): Ask
   maxSequences: asked.maxSequences ?? model.maxSequences,
 });
 
-/** The file of `recorded:FILE`; null: a model answers. */
-const recordingOf = ({ backend }: EvaluateRequest): string | null =>
-  backend === 'local' ? null : backend.slice('recorded:'.length);
-
 export async function evaluateTask(
   asked: EvaluateRequest,
   context: Context,
 ): Promise<TaskEvaluation> {
-  const recording = recordingOf(asked);
-  const named = await findModel(asked);
+  const kind = kindOf(asked);
+  const isLocal = kind === 'local';
+  const { model: stated = modelNamed(asked) } = asked;
+  const named = isLocal ? await findModel({ ...asked, model: stated }) : null;
   await using task = await openTask(asked.task, openedWith(asked));
   if (asked.constrained && task.answerGrammar === null)
     throw new IsoproError('INVALID_ARGUMENT', `constrained: ${task.id} has no answer grammar`);
   const set = await evaluationSet(task, asked.set, asked.perTier ?? SET_SIZE[asked.set]);
   const note = noticeTo(context.tell);
   shortTiers(task, set).forEach(note);
-  if (recording === null) note(unreadableTask(named.name, asked.task));
-  told(context, 0, 0, recording === null ? 'loading the model' : 'reading the recording');
-  const defaults =
-    recording === null ? await runDefaults(named.name, context) : resolveSettings({});
-  const asking = askingOf(asked, defaults);
+  if (named !== null) note(unreadableTask(named.name, asked.task));
+  told(context, 0, 0, isLocal ? 'loading the model' : `asking ${kind}`);
+  const defaults = named === null ? resolveSettings({}) : await runDefaults(named.name, context);
+  const asking = {
+    ...askingOf(asked, defaults),
+    ...(!isLocal && asked.maxSequences === undefined && { maxSequences: IN_FLIGHT }),
+  };
   await using answering =
-    recording === null
-      ? await answerLocally(named, loadingOf(defaults, asked), context)
-      : await answerFrom(recording);
+    named === null
+      ? await answerFrom(
+          await openAsked(asked, context, 'eval', dependsOn(asked, asking), asked.contextTokens),
+        )
+      : await answerLocally(named, loadingOf(defaults, asked), context);
+  if (answering.record !== null) note(`Replies are recorded in ${answering.record}.`);
   await using file = asked.out === undefined ? null : await RepliesFile.open(asked.out);
   const started = performance.now();
   const measured = await measure({ task, set, answering, file }, asked, asking, context);
@@ -139,7 +149,7 @@ export async function evaluateTask(
   const { failures, promptTokens, sampledTokens } = measured.greedy ?? measured.sampled;
   const { sampling, model } = defaults;
   const how = {
-    model: { ...model, name: named.name },
+    model: { ...model, ...(named !== null && { name: named.name }) },
     task: asked.task,
     sampling: {
       ...sampling,
@@ -152,7 +162,7 @@ export async function evaluateTask(
     ...(await describedAs({ task, set, answering }, asked, asking)),
     ...(measured.greedy === null
       ? {
-          ...(recording === null && { temperature: asking.temperature, seed: asked.seed }),
+          ...(kind !== 'recorded' && { temperature: asking.temperature, seed: asked.seed }),
           ...figuresOfSamples(measured.sampled),
         }
       : { accuracy: accuracy!, none: accuracy!.none }),
@@ -162,12 +172,12 @@ export async function evaluateTask(
     promptTokens,
     sampledTokens,
     seconds,
+    ...unanswered(answering.backend, failures),
     advice: [
       ...beaten(accuracy, policies),
-      ...(recording === null && isUnread(failures)
-        ? [nothingAccepted(failures, {}, howAsked(how))]
-        : []),
+      ...(isLocal && isUnread(failures) ? [nothingAccepted(failures, {}, howAsked(how))] : []),
       ...undecidedPolicies(judged),
+      ...(answering.backend.ignored ?? []).map((text) => `Of the service: ${label(text, 200)}.`),
     ],
   };
 }
@@ -178,6 +188,25 @@ const openedWith = (asked: EvaluateRequest): OpenTaskOptions =>
     ...(['check', 'answerTag', 'verifySeconds', 'system', 'examples', 'stop'] as const),
     ...(['judgeTruncated', 'verifierThreads', 'turns'] as const),
   );
+
+/** What the replies of a service depend on besides who gives them. */
+const dependsOn = (
+  { task, set, samples, seed, fewShot, system, examples, turns, stop }: EvaluateRequest,
+  { style, maxTokens, temperature }: Asking,
+): Json => ({
+  ...{ task, set, samples, seed, fewShot, style, maxTokens },
+  ...given({ system, examples, turns, stop }),
+  temperature: samples === 1 ? 0 : temperature,
+});
+
+/** Samples that no verifier saw, and what the requests cost; nothing where every sample has a reply. */
+function unanswered({ spending }: Backend, { rows }: Failures) {
+  const count = (kind: 'failed' | 'refused'): number =>
+    rows.reduce((sum, row) => sum + (row.kind === kind ? row.count : 0), 0);
+  const [failed, refused] = [count('failed'), count('refused')];
+  if (spending === undefined && failed + refused === 0) return {};
+  return { failed, refused, ...given({ spending }) };
+}
 
 const told = ({ tell }: Context, done: number, total: number, note = ''): void =>
   tell({ type: 'progress', data: { stage: 'evaluating', done, total, unit: 'answers', note } });
@@ -203,6 +232,7 @@ async function measure(
   const { samples, fewShot: count } = asked;
   const seed = BigInt(asked.seed);
   const options: EvaluationOptions = {
+    maxFailed: asked.maxFailed,
     style,
     adapter,
     signal: context.signal,
@@ -235,7 +265,7 @@ async function describedAs(
     task: { id: task.id, version: task.version },
     set: { name, origin, perTier, problems: problems.length, sha256 },
     style,
-    ...(model !== null && { maxTokens }),
+    ...(backend.identity.kind !== 'recorded' && { maxTokens }),
     fewShot,
     constrained,
     samples,

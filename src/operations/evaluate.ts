@@ -1,9 +1,12 @@
 /** Evaluation of a model on a task, or of what it forgot. */
+import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { given } from '../given.js';
+import { isService } from './backend-settings.js';
 import { evaluateForgetting, type ForgettingEvaluation } from './evaluate-forgetting.js';
 import { contradictions, evaluateSettings, type EvaluateSettings } from './evaluate-settings.js';
 import { evaluateTask, type TaskEvaluation } from './evaluate-task.js';
-import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
+import { contextOf, memoryOf, memoryOfGrader, PROCESS_BYTES } from './memory.js';
 import { operation, type Context } from './operation.js';
 import { resolvedNames } from './requests.js';
 
@@ -18,15 +21,33 @@ export const evaluate = operation({
     asked.forgetting ? evaluateForgetting(asked, context) : evaluateTask(asked, context),
   job: {
     title: "Evaluate a model on a task's held-out problems",
-    resolve: (stated, names) => resolvedNames(evaluateSettings, withTask(stated), names),
-    memoryBytes: async ({ model = EMBEDDED_MODEL, contextTokens, check }) =>
-      (await memoryOf(model, contextTokens ?? contextOf(model))) + (await memoryOfGrader(check)),
+    resolve: (stated, names): EvaluateSettings => {
+      const settings = resolvedNames(evaluateSettings, withTask(stated), names);
+      if (answersHere(stated)) return settings;
+      const { keyEnv } = names.allowedBackend(stated.backend!, 'settings.backend');
+      // no model of this server answers, unless the request says so and contradicts itself
+      const { model, ...others } = settings;
+      return { ...(stated.model === undefined ? others : settings), ...given({ keyEnv }) };
+    },
+    // a job that restarts asks for no reply again, and no other caller's job reads the replies
+    local: ({ folder }, { backend }) =>
+      backend !== undefined && isService(backend)
+        ? { record: path.join(folder, 'replies.jsonl') }
+        : {},
+    memoryBytes: async ({ backend, model = EMBEDDED_MODEL, contextTokens, check }) =>
+      (answersHere({ backend })
+        ? await memoryOf(model, contextTokens ?? contextOf(model))
+        : PROCESS_BYTES) + (await memoryOfGrader(check)),
     shown: (stated, _, { allowed }) => ({
       ...withTask(stated),
-      model: stated.model ?? allowed.model,
+      ...(answersHere(stated) && { model: stated.model ?? allowed.model }),
     }),
   },
 });
+
+/** Whether a model of this machine answers. */
+const answersHere = ({ backend = 'local' }: Pick<EvaluateSettings, 'backend'>): boolean =>
+  backend === 'local';
 
 /** A command that names its task can be read alone. */
 const withTask = (stated: EvaluateSettings): EvaluateSettings =>

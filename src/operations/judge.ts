@@ -1,6 +1,7 @@
 /** Verification of a finished run from its folder. */
 import { existsSync } from 'node:fs';
 import { z } from 'zod';
+import { requireModelName } from '../backends/names.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { requireTarget } from '../files.js';
 import { given } from '../given.js';
@@ -103,6 +104,8 @@ export const judge = operation({
   settings,
   async run({ run, key, head, registry, trace, ...asked }, { signal, tell }): Promise<Judgement> {
     if (trace !== undefined) requireTarget(trace);
+    if (asked.model !== undefined)
+      requireModelName(asked.model, ['tokenIds', 'score', 'seeds', 'adapters'], 'a judgement');
     const found = findRunOrPath(run);
     const isRun =
       [isTruthRun, isBeliefGuards, isRunFolder].some((is) => is(found)) ||

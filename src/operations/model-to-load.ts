@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { backendKind } from '../backends/names.js';
 import { hashFile } from '../engine/adapter.js';
 import { EMBEDDED_MODEL, EMBEDDED_MODEL_FILE } from '../engine/model-aliases.js';
 import { modelOfRecord } from '../engine/model-files.js';
@@ -23,7 +24,12 @@ export async function modelToLoad(
   named: string | undefined,
   found: NamedAdapter | null,
 ): Promise<string> {
-  if (named !== undefined) return named;
+  if (named !== undefined) {
+    const kind = backendKind(named);
+    if (kind !== null && kind !== 'local')
+      throw new WrongSettings(`${named} is a back end: give it with --backend.`);
+    return named;
+  }
   if (found === null) return EMBEDDED_MODEL;
   const recorded = await recordedBase(found);
   if (recorded !== undefined) return recorded;

@@ -12,6 +12,14 @@ import { readGrader } from '../tasks/data/named-check.js';
 import { BUILT_IN_IDS, isBuiltIn } from '../tasks/registry.js';
 import { NotAllowed, type NotAllowedKind } from './not-allowed.js';
 
+/** Who answers in place of a model of the server, as the operator said. */
+export interface AllowedBackend {
+  /** In any form of --backend. */
+  readonly spec: string;
+  /** Variable with its key, in any form of --key-env; absent: the usual one of its kind. */
+  readonly keyEnv?: string;
+}
+
 export interface AllowedNames {
   /** Model of jobs that name none. */
   readonly model: string;
@@ -19,6 +27,8 @@ export interface AllowedNames {
   readonly models: ReadonlyMap<string, string>;
   /** Tasks by name in addition to the built-in ones, in any form of --task. */
   readonly tasks: ReadonlyMap<string, string>;
+  /** Back ends by name, beside the model that is served. */
+  readonly backends?: ReadonlyMap<string, AllowedBackend>;
   /** Files of adapters by name. */
   readonly adapters: ReadonlyMap<string, string>;
   /** Folder of the registry that is served; undefined: none. */
@@ -41,6 +51,9 @@ export interface CallersNames {
 
 /** Max bytes of an uploaded grader, which is read on the request thread. */
 const LARGEST_GRADER = 2 ** 20;
+
+/** The back end of jobs that name none: a model of the server. */
+const LOCAL = 'local';
 
 const some = (names: Iterable<string>): string => [...names].slice(0, 30).join(', ') || 'none';
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 100));
@@ -83,6 +96,30 @@ export class Names {
       `${quoted(name)} is neither a task of this server (${some(this.tasks())}) nor the id of an uploaded file of ` +
         `rows; start the server with --allow-task to add it`,
     );
+  }
+
+  /** What `local` and a name of --allow-backend stand for. @throws NotAllowed */
+  backend(name: string, param: string): string {
+    if (name === LOCAL) return name;
+    return this.allowedBackend(name, param).spec;
+  }
+
+  /** @throws NotAllowed */
+  allowedBackend(name: string, param: string): AllowedBackend {
+    const { backends = new Map<string, AllowedBackend>() } = this.allowed;
+    const found = backends.get(name);
+    if (found !== undefined) return found;
+    return refuse(
+      'backend',
+      param,
+      `${quoted(name)} is not a back end of this server (${some([LOCAL, ...backends.keys()])}); start the server with ` +
+        '--allow-backend to add it',
+    );
+  }
+
+  /** Names of back ends. */
+  backends(): string[] {
+    return [LOCAL, ...(this.allowed.backends?.keys() ?? [])];
   }
 
   /**

@@ -1,6 +1,7 @@
 export type NotAllowedKind =
   | 'model'
   | 'task'
+  | 'backend'
   | 'check'
   | 'run'
   | 'adapter'

@@ -8,6 +8,7 @@ import { checked } from '../engine/argument-check.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { withoutAliases } from './aliases.js';
+import { declareKey } from '../keys.js';
 import { Flags, type FlagOptions } from './flags.js';
 import type { Names } from './names.js';
 
@@ -147,6 +148,12 @@ export function operation<Schema extends z.ZodObject, Result, Settings = z.outpu
     run: async (
       given,
       { signal = new AbortController().signal, tell = () => undefined, ...rest } = {},
-    ) => definition.run(read(given), { signal, tell, ...rest }),
+    ) => {
+      const settings = read(given);
+      // before anything is started that could inherit it
+      const { keyEnv } = settings as { readonly keyEnv?: unknown };
+      if (typeof keyEnv === 'string') declareKey(keyEnv);
+      return definition.run(settings, { signal, tell, ...rest });
+    },
   };
 }

@@ -1,7 +1,6 @@
-/** Sources of replies for an evaluation: a model in this process, or a file. */
+/** Sources of replies for an evaluation: a model in this process, or another back end. */
 import type { Backend } from '../backends/backend.js';
 import { localBackend } from '../backends/local.js';
-import { recordedBackend } from '../backends/recorded.js';
 import type { Adapter } from '../engine/adapter.js';
 import { loadModel, type LoadModelOptions, type Model } from '../engine/model.js';
 import { given } from '../given.js';
@@ -10,6 +9,7 @@ import { nameAdapter, requireServable, type NamedAdapter } from '../lookup/adapt
 import { withProfile } from '../training/profile.js';
 import { resolveSettings, type RunSettings } from '../training/settings.js';
 import { noticeTo, otherBase, warningsOf } from './notes.js';
+import type { OpenedBackend } from './backend-settings.js';
 import { modelToLoad } from './model-to-load.js';
 import type { Context } from './operation.js';
 
@@ -96,8 +96,10 @@ export interface Answering extends AsyncDisposable {
   readonly backend: Backend;
   /** Null: none. */
   readonly adapter: Adapter | null;
-  /** Null for a recording. */
+  /** Null where no model of this process answers. */
   readonly model: { readonly path: string; readonly sha256: string } | null;
+  /** File that replies of a service are added to; null: none. */
+  readonly record: string | null;
 }
 
 /** @throws as loadNamed */
@@ -112,6 +114,7 @@ export async function answerLocally(
     backend,
     adapter,
     model: { path: named.name, sha256: await model.hash() },
+    record: null,
     [Symbol.asyncDispose]: async () => {
       adapter?.dispose();
       await backend.dispose();
@@ -119,9 +122,8 @@ export async function answerLocally(
   };
 }
 
-/** @throws as recordedBackend */
-export async function answerFrom(recording: string): Promise<Answering> {
-  const backend = await recordedBackend(recording);
+/** @throws as openAsked */
+export async function answerFrom({ backend, record }: OpenedBackend): Promise<Answering> {
   const end = async (): Promise<void> => backend.dispose();
-  return { backend, adapter: null, model: null, [Symbol.asyncDispose]: end };
+  return { backend, adapter: null, model: null, record, [Symbol.asyncDispose]: end };
 }

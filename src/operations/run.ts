@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { distill as distillation } from '../algorithms/distill.js';
+import { OF_TRAINING, requireModelName } from '../backends/names.js';
 import { checked } from '../engine/argument-check.js';
 import type { DownloadProgress } from '../engine/download.js';
 import { IsoproError } from '../errors.js';
@@ -19,7 +20,8 @@ import {
   resolveSettings,
   type RunSettingsInput,
 } from '../training/settings.js';
-import { compareModes, type Comparison } from './compare-modes.js';
+import { backendMembers, contradictionsOf, IN_FLIGHT, openAsked } from './backend-settings.js';
+import { compareModes, type CompareOptions, type Comparison } from './compare-modes.js';
 import { output, REGISTRY, verifierThreads } from './members.js';
 import { unreadableTask } from './notes.js';
 import { operation, type Context, type Operation } from './operation.js';
@@ -68,7 +70,10 @@ const own = z.strictObject({
     ),
 });
 
-type Own = z.output<typeof own>;
+/** With whoever answers in modes without training: `run` alone has these. */
+const answered = own.extend(backendMembers);
+
+type Own = z.output<typeof answered>;
 /** Settings of the run as they were stated: defaults depend on the model. */
 export interface LoopRequest extends Own {
   readonly stated: RunSettingsInput;
@@ -120,25 +125,62 @@ export function resumedNotice({
   return `continues the run in ${path.relative('.', folder) || '.'}: ${from}`;
 }
 
-async function loop(
-  { stated, mode, dryRun, publish, registry, ...options }: LoopRequest,
-  { signal, tell, ask }: Context,
-): Promise<LoopOutcome> {
+/** Progress of a mode. */
+const methodTo =
+  (tell: Context['tell']): NonNullable<CompareOptions['onMethod']> =>
+  (stage, { finished, total, sampledTokens }) =>
+    tell({
+      type: 'progress',
+      data: { stage, done: finished, total, unit: 'answers', tokens: sampledTokens },
+    });
+
+/** Modes without training, in which somebody else than a model of this process answers. */
+async function answeredElsewhere(request: LoopRequest, context: Context): Promise<Comparison> {
+  const { stated, mode, maxFailed } = request;
+  if (mode.some((each) => each === 'isopro' || each === 'all'))
+    requireModelName(request.backend, OF_TRAINING, 'the mode isopro');
+  const { model, sampling, task, seed } = resolveSettings(stated);
+  const { style, temperature, topP, maxTokens } = sampling;
+  const { backend, record } = await openAsked(
+    request,
+    context,
+    'modes',
+    { mode, task, seed, style, temperature, topP, maxTokens },
+    stated.model?.contextTokens,
+  );
+  const { onNotice } = hooksOf(context.tell);
+  if (record !== null) onNotice(`Replies are recorded in ${record}.`);
+  try {
+    const maxSequences = stated.model?.maxSequences ?? IN_FLIGHT;
+    return await compareModes(
+      mode,
+      { ...stated, model: { ...stated.model, name: model.name, maxSequences } },
+      {
+        ...given({ signal: context.signal, verifierThreads: request.verifierThreads }),
+        ...{ backend, maxFailed, onMethod: methodTo(context.tell) },
+      },
+    );
+  } finally {
+    await backend.dispose();
+  }
+}
+
+async function loop(request: LoopRequest, context: Context): Promise<LoopOutcome> {
+  const { stated, mode, dryRun, publish, registry } = request;
+  const { signal, tell, ask } = context;
+  const options = given(request, 'logTo', 'verifierThreads', 'out');
   const { onDownload, ...hooks } = hooksOf(tell);
   const { model, task } = resolveSettings(stated);
   const unable = unreadableTask(model.name, task);
   if (unable !== null) hooks.onNotice(unable);
+  if (request.backend !== 'local') return answeredElsewhere(request, context);
   const settings = await withProfile(stated, signal, onDownload);
   if (dryRun) return planRun(resolveSettings(settings), signal, options.verifierThreads);
   const asked = { ...given(options), signal, ...hooks };
   if (mode.some((each) => each !== 'isopro'))
     return compareModes(mode, settings, {
       ...asked,
-      onMethod: (stage, { finished, total, sampledTokens }) =>
-        tell({
-          type: 'progress',
-          data: { stage, done: finished, total, unit: 'answers', tokens: sampledTokens },
-        }),
+      onMethod: methodTo(tell),
     });
   let resumedAfter: number | null = null;
   let nothingRun = true;
@@ -186,13 +228,20 @@ const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition
     flags: RUN_FLAGS,
     read(asked) {
       const all = Object.entries(asked as object);
-      const isOwn = ([name]: [string, unknown]): boolean => name in own.shape;
-      const request = checked(own, Object.fromEntries(all.filter(isOwn)), 'settings');
+      const isOwn = ([name]: [string, unknown]): boolean => name in answered.shape;
+      const request = checked(answered, Object.fromEntries(all.filter(isOwn)), 'settings');
       const stated = mergeSettings(
         Object.fromEntries(all.filter((entry) => !isOwn(entry))),
         preset,
       );
       requireMachine(resolveSettings(stated));
+      const wrong = [
+        ...contradictionsOf(request),
+        ...(request.backend !== 'local' && request.dryRun
+          ? ['dryRun: it measures a model of this process, and another back end answers']
+          : []),
+      ];
+      if (wrong.length > 0) throw new IsoproError('INVALID_ARGUMENT', wrong.join('; '));
       if (request.publish && request.mode.join() !== 'isopro')
         throw new IsoproError(
           'INVALID_ARGUMENT',
@@ -207,7 +256,7 @@ const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition
 export const run = loopOperation({
   id: 'run',
   title: 'Improve a model on a task with its own verified answers, and prove it',
-  settings: z.strictObject({ ...runMembers, ...own.shape }),
+  settings: z.strictObject({ ...runMembers, ...answered.shape }),
   job: {
     button: 'Run',
     title: 'Improve a model on a task with its own verified answers',
@@ -228,7 +277,7 @@ export const run = loopOperation({
 
 /** Of all settings, those that decide a run's result. */
 const runPart = (settings: object): RunSettingsInput =>
-  Object.fromEntries(Object.entries(settings).filter(([name]) => !(name in own.shape)));
+  Object.fromEntries(Object.entries(settings).filter(([name]) => !(name in answered.shape)));
 
 const { algorithm, monitor, evaluation } = runMembers;
 

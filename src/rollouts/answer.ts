@@ -3,10 +3,12 @@
  * evaluation and the judge use it.
  */
 import {
+  failureText,
   hasRoom,
   sampleFrom,
   type Backend,
   type Reply,
+  type SampleFailure,
   type SampleProgress,
   type SamplePrompt,
   type SampleRequest,
@@ -15,14 +17,8 @@ import { IsoproError } from '../errors.js';
 import { given as stated } from '../given.js';
 import { deriveSeed } from '../random.js';
 import { problemNamed } from '../tasks/problem-label.js';
-import type {
-  ChatMessage,
-  FinishReason,
-  Judgement,
-  OpenTask,
-  Problem,
-  PromptStyle,
-} from '../tasks/task.js';
+import { REFUSED, undecided } from '../tasks/verdict.js';
+import type { ChatMessage, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
 export interface AnswerRequest<R extends Reply = Reply>
@@ -76,7 +72,7 @@ export interface Turn<R extends Reply = Reply> {
 
 /** Reply that ended an episode, and how the episode ended. */
 export type LastReply<R extends Reply = Reply> = Omit<R, 'finish'> & {
-  readonly finish: FinishReason;
+  readonly finish: R['finish'] | 'context';
 };
 
 export interface JudgedReply<R extends Reply = Reply> {
@@ -221,10 +217,11 @@ async function askRound<R extends Reply>(
         rollout = { ...reply, finish: 'context' };
       }
     }
-    const judgement = await task.judge(problem, rollout.text, rollout.finish, {
-      signal: cancelled,
-      earlier: before,
-    });
+    const { finish } = rollout;
+    const judgement =
+      finish === 'failed' || finish === 'refused'
+        ? unjudged(rollout)
+        : await task.judge(problem, rollout.text, finish, { signal: cancelled, earlier: before });
     return { problem, messages, earlier, rollout, judgement };
   };
   const replies = sampleFrom(backend, {
@@ -267,6 +264,18 @@ async function askRound<R extends Reply>(
     over = true; // a verdict that comes later is nobody's
   }
 }
+
+/** Judgement without the task: of a sample that has no reply, and of one that was refused. */
+const unjudged = ({
+  finish,
+  failure,
+}: {
+  finish: string;
+  failure?: SampleFailure | undefined;
+}) => ({
+  verdict: finish === 'refused' ? REFUSED : undecided(failureText(failure!)),
+  form: null,
+});
 
 function goingOn<R extends Reply>(
   backend: Backend<R>,

@@ -1,7 +1,7 @@
 /** Judged rollouts in groups, from which an algorithm learns. */
-import { trainable, type Backend, type TokenReply } from '../backends/backend.js';
+import { failureText, trainable, type Backend, type TokenReply } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
-import type { Problem, Verdict } from '../tasks/task.js';
+import type { EpisodeEnd, Problem, Verdict } from '../tasks/task.js';
 import { answer, type AnswerRequest, type JudgedReply, type LastReply } from './answer.js';
 import { episodeOf, type Episode } from './episode.js';
 
@@ -40,6 +40,12 @@ export function judgedRollout(
   { earlier, rollout, judgement }: JudgedReply<TokenReply>,
 ): JudgedRollout {
   const { promptIds, ...last } = rollout;
+  const ended = last.finish as EpisodeEnd; // as a back end says it, whatever its type promises
+  if (ended === 'failed' || ended === 'refused')
+    throw new IsoproError(
+      'BACKEND_REPLY_INVALID',
+      `the back end ${identity.kind}:${identity.name} gave no reply to train on: ${last.failure === undefined ? 'a content filter refused it' : failureText(last.failure)}`,
+    );
   const exchanges = earlier.map(({ reply, saidIds }) => {
     if (saidIds === undefined)
       throw new IsoproError(

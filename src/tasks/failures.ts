@@ -1,12 +1,13 @@
 /** Why replies did not pass, counted: what a reader needs before the next attempt. */
 import { given } from '../given.js';
-import type { FinishReason, Judgement, VerdictKind, Violation } from './task.js';
+import type { EpisodeEnd, Judgement, VerdictKind, Violation } from './task.js';
 import { isWellFormed, TRUNCATED } from './verdict.js';
 
 /**
  * `format`: no answer could be read; `truncated`: cut off at the token limit; `wrong`: read, and
  * against a rule; `undecided`: the verifier found no verdict; `aborted`: cancelled; `context`: an
- * episode had no room for its next turn.
+ * episode had no room for its next turn; `refused`: by a content filter; `failed`: whoever answers
+ * gave no reply.
  */
 export const FAILURES = [
   'format',
@@ -15,6 +16,8 @@ export const FAILURES = [
   'undecided',
   'aborted',
   'context',
+  'refused',
+  'failed',
 ] as const;
 export type FailureKind = (typeof FAILURES)[number];
 
@@ -28,7 +31,7 @@ export interface Reason {
   readonly why: readonly string[] | undefined;
   /** True if an answer was read; undefined if a log does not hold it. */
   readonly formed: boolean | undefined;
-  readonly finish: FinishReason | undefined;
+  readonly finish: EpisodeEnd | undefined;
 }
 
 /** A reply with its verdict. */
@@ -120,7 +123,7 @@ export function pooledFailures(parts: readonly Failures[]): Failures {
   };
 }
 
-export const reasonOf = (judgement: Judgement, finish: FinishReason) =>
+export const reasonOf = (judgement: Judgement, finish: EpisodeEnd) =>
   ({
     kind: judgement.verdict.kind,
     why: whyOf(judgement.verdict),
@@ -139,7 +142,8 @@ export function failureOf({
 }: Reason): Pick<Failure, 'kind' | 'why'> | null {
   if (kind === 'pass') return null;
   const said = why?.join(', ') ?? '';
-  if (kind === 'none') return { kind: 'undecided', why: said };
+  if (finish === 'refused') return { kind: 'refused', why: '' };
+  if (kind === 'none') return { kind: finish === 'failed' ? 'failed' : 'undecided', why: said };
   const cut =
     finish !== undefined &&
     finish !== 'stop' &&

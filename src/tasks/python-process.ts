@@ -2,13 +2,13 @@
  * Python process that holds one task, with the interface of a worker thread (`task-thread.ts`):
  * messages in and out, and an end if it hangs. It runs `assets/python/bridge.py`.
  */
-import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { startChild } from '../child-process.js';
 import { IsoproError } from '../errors.js';
+import { childEnvironment } from '../keys.js';
+import { LineProcess } from '../line-process.js';
 import type { PythonModule } from './python-module.js';
 import { readResult, type PythonDescription } from './python-results.js';
 import { MemberError } from './task-shape.js';
@@ -27,16 +27,8 @@ const MOST_BYTES = 2 ** 24;
 /** Most bytes of printed output that are shown. */
 const SHOWN_BYTES = 2 ** 16;
 const TAIL_CHARACTERS = 300;
-/** Time to read the remaining output of a process that has ended. */
-const LAST_WORDS_MS = 500;
 /** Growth since loading that counts as much memory; bridge.py allows 4 GiB. */
 const MUCH_MEMORY = 1e9;
-
-/** Running processes, which end with this one. */
-const running = new Set<PythonProcess>();
-process.on('exit', () => {
-  for (const each of running) each.kill();
-});
 
 const replyShape = z.union([
   z.strictObject({ python: z.array(z.int()).length(2) }),
@@ -61,11 +53,8 @@ function readReply(line: Buffer): z.output<typeof replyShape> | null {
 /** Emits `message` (WorkerReply), `error` and `exit`, as a worker thread does. */
 export class PythonProcess extends EventEmitter {
   readonly #program: PythonModule;
-  readonly #child: ChildProcessWithoutNullStreams;
-  readonly #ended: Promise<number>;
+  readonly #process: LineProcess;
   #asked: WorkerCall | undefined;
-  #line: Buffer[] = [];
-  #lineBytes = 0;
   #printed = 0;
   #tail = '';
   #greeted = false;
@@ -81,49 +70,38 @@ export class PythonProcess extends EventEmitter {
     super();
     this.#program = program;
     this.#clockAhead = clockAhead;
-    this.#child = startChild(() =>
-      spawn(program.interpreter, [PROGRAM], {
-        // a fixed order of sets; nothing is written beside the user's files
-        env: { ...process.env, PYTHONHASHSEED: '0', PYTHONUTF8: '1', PYTHONDONTWRITEBYTECODE: '1' },
-        detached: process.platform !== 'win32', // a group, so that what it has started ends with it
-        windowsHide: true,
+    this.#process = new LineProcess({
+      program: program.interpreter,
+      args: [PROGRAM],
+      // a fixed order of sets; nothing is written beside the user's files
+      env: childEnvironment({
+        PYTHONHASHSEED: '0',
+        PYTHONUTF8: '1',
+        PYTHONDONTWRITEBYTECODE: '1',
       }),
-    );
-    const child = this.#child;
-    running.add(this);
-    child.on('exit', () => {
-      this.kill(); // what it has started
-      running.delete(this);
-      // what has left the group may hold the pipes open
-      setTimeout(() => {
-        for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy();
-      }, LAST_WORDS_MS).unref();
-    });
-    this.#ended = new Promise((done) => {
-      child.on('error', (cause) => {
+      mostBytes: MOST_BYTES,
+      onLine: (line) => this.#read(line),
+      onLongLine: () =>
+        this.#endAsBroken(`its process wrote more than ${MOST_BYTES} bytes in one line`),
+      onStderr: (chunk) => this.#show(chunk),
+      onUnstarted: (cause) => {
         const reason = `cannot start Python as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
-        if (child.pid === undefined)
-          this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason, { cause }));
-        done(1);
-      });
-      child.on('close', (code, signal) => {
+        this.#fail(new IsoproError('PYTHON_UNAVAILABLE', reason, { cause }));
+      },
+      onEnd: (how) => {
         const said = this.#tail.trim().split('\n').at(-1)!.toWellFormed();
-        const reason = `its process ended (${signal ?? `code ${code}`})${said === '' ? '' : `: ${said}`}`;
-        if (!this.#greeted && program.loaded.sha256 === undefined)
-          this.#fail(
-            new IsoproError(
-              'PYTHON_UNAVAILABLE',
-              `${program.interpreter} did not run as Python: ${reason}`,
-            ),
-          );
-        else this.#fail(new Error(reason));
-        this.emit('exit', code ?? 1);
-        done(code ?? 1);
-      });
+        const reason = `its process ended (${how})${said === '' ? '' : `: ${said}`}`;
+        this.#fail(
+          !this.#greeted && program.loaded.sha256 === undefined
+            ? new IsoproError(
+                'PYTHON_UNAVAILABLE',
+                `${program.interpreter} did not run as Python: ${reason}`,
+              )
+            : new Error(reason),
+        );
+      },
     });
-    child.stdin.on('error', () => undefined); // it has ended, and that is heard
-    child.stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
-    child.stderr.on('data', (chunk: Buffer) => this.#show(chunk));
+    void this.#process.ended.then((code) => this.emit('exit', code));
   }
 
   postMessage(message: WorkerCall | WorkerAbort | WorkerAnswer): void {
@@ -141,38 +119,23 @@ export class PythonProcess extends EventEmitter {
     const [python, given] = asked[method] ?? [method, args];
     // 64 bits are more than a number of JSON keeps
     const plain = given.map((value) => (typeof value === 'bigint' ? String(value) : value));
-    this.#child.stdin.write(`${JSON.stringify({ call, method: python, arguments: plain })}\n`);
+    this.#process.say(JSON.stringify({ call, method: python, arguments: plain }));
   }
 
   ref(): void {
-    this.#hold(true);
+    this.#process.hold(true);
   }
 
   unref(): void {
-    this.#hold(false);
+    this.#process.hold(false);
   }
 
   /** Ends the process at once, with everything that it has started. */
   async terminate(): Promise<number> {
     this.#failed = true;
     this.ref();
-    this.kill();
-    return this.#ended;
-  }
-
-  #hear(chunk: Buffer): void {
-    let from = 0;
-    for (let at = chunk.indexOf(10); at >= 0 && !this.#failed; at = chunk.indexOf(10, from)) {
-      const line = Buffer.concat([...this.#line, chunk.subarray(from, at)]);
-      this.#line = [];
-      this.#lineBytes = 0;
-      from = at + 1;
-      this.#read(line);
-    }
-    this.#line.push(chunk.subarray(from));
-    this.#lineBytes += chunk.length - from;
-    if (this.#lineBytes > MOST_BYTES)
-      this.#endAsBroken(`its process wrote more than ${MOST_BYTES} bytes in one line`);
+    this.#process.kill();
+    return this.#process.ended;
   }
 
   #read(line: Buffer): void {
@@ -180,7 +143,7 @@ export class PythonProcess extends EventEmitter {
     if (reply === null && !this.#greeted && this.#program.loaded.sha256 === undefined) {
       const said = JSON.stringify(line.toString('utf8').slice(0, TAIL_CHARACTERS).toWellFormed());
       const { interpreter } = this.#program;
-      this.kill();
+      this.#process.kill();
       this.#fail(
         new IsoproError(
           'PYTHON_UNAVAILABLE',
@@ -242,7 +205,7 @@ export class PythonProcess extends EventEmitter {
   #dataBytes(): number | null {
     try {
       const found = /^VmData:\s+(\d+) kB/m.exec(
-        readFileSync(`/proc/${this.#child.pid}/status`, 'utf8'),
+        readFileSync(`/proc/${this.#process.pid}/status`, 'utf8'),
       );
       return found === null ? null : 1024 * Number(found[1]);
     } catch {
@@ -271,7 +234,7 @@ export class PythonProcess extends EventEmitter {
   }
 
   #endAsBroken(why: string): void {
-    this.kill();
+    this.#process.kill();
     this.#fail(new Error(why));
   }
 
@@ -279,26 +242,5 @@ export class PythonProcess extends EventEmitter {
     if (this.#failed) return;
     this.#failed = true;
     this.emit('error', error);
-  }
-
-  /** Ends it with its group, without waiting for that. */
-  kill(): void {
-    const { pid } = this.#child;
-    if (pid === undefined) return;
-    try {
-      if (process.platform === 'win32') this.#child.kill('SIGKILL');
-      else process.kill(-pid, 'SIGKILL');
-    } catch {
-      // the group has ended
-    }
-  }
-
-  #hold(busy: boolean): void {
-    const { stdin, stdout, stderr } = this.#child;
-    for (const handle of [this.#child, stdin, stdout, stderr] as unknown as {
-      ref?(): void;
-      unref?(): void;
-    }[])
-      busy ? handle.ref?.() : handle.unref?.();
   }
 }

@@ -19,6 +19,11 @@ export const PROMPT_STYLES: readonly PromptStyle[] = ['cot', 'plain'];
  */
 export const FINISH_REASONS = ['stop', 'length', 'context', 'aborted'] as const;
 export type FinishReason = (typeof FINISH_REASONS)[number];
+/**
+ * How an episode ended: as its last reply did; `refused`, by a content filter, which is a fail;
+ * `failed`, without a reply, which is no verdict. The last two are decided without the task.
+ */
+export type EpisodeEnd = FinishReason | 'refused' | 'failed';
 
 export interface Tier {
   readonly id: string;

@@ -17,6 +17,9 @@ export const failed = (category: string, detail: string): Verdict => ({
 
 export const TRUNCATED = failed('truncated', 'The reply was cut off before it ended.');
 
+/** On a reply that a content filter refused. */
+export const REFUSED = failed('refused', 'A content filter refused the reply.');
+
 export const undecided = (reason: string): Verdict => ({
   kind: 'none',
   violations: [],

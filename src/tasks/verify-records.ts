@@ -10,6 +10,7 @@ import {
   type TraceFinding,
   type Verdict,
 } from './task.js';
+import { REFUSED, undecided } from './verdict.js';
 
 export interface VerifyOptions {
   /** Also grade against the optimum; this may start the solver. */
@@ -36,7 +37,7 @@ const record = z.object({
   problem: z.unknown().optional(),
   problemId: z.string().optional(),
   text: z.string(),
-  finish: z.enum(FINISH_REASONS).default('stop'),
+  finish: z.enum([...FINISH_REASONS, 'refused', 'failed']).default('stop'),
 });
 
 /**
@@ -93,7 +94,10 @@ async function verifyOne(
       `line ${line} must have either problem or problemId, not both`,
     );
   const problem = asked === undefined ? heldOutProblem(task, problemId!) : task.readProblem(asked);
-  const { verdict, form } = await task.judge(problem, reply, finish);
+  const { verdict, form } =
+    finish === 'refused' || finish === 'failed'
+      ? { verdict: finish === 'refused' ? REFUSED : undecided('there is no reply'), form: null }
+      : await task.judge(problem, reply, finish);
   const grades = grade === true ? await task.grade(problem, verdict) : null;
   const advice = feedback === true ? await task.feedback(problem, verdict) : null;
   return {

@@ -18,6 +18,8 @@ export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
   undecided: 'the verifier reached no verdict',
   aborted: 'cancelled',
   context: 'no room in the context for the next turn',
+  refused: 'refused by a content filter',
+  failed: 'no reply from the model or service',
 };
 
 const SHOWN = 8;
@@ -196,6 +198,10 @@ export function nothingAccepted(
       return `Most common cause: ${of} had no room in the context for their next turn. Either ${MORE_ROOM}.`;
     case 'undecided':
       return `Most common cause: no verdict on ${of}${why}. Fix the verifier first; \`tasks verify\` tries replies one by one.`;
+    case 'refused':
+      return `Most common cause: a content filter refused ${of}. Ask another model.`;
+    case 'failed':
+      return `Most common cause: ${of} have no text, because the model or service gave none${why}. Run again.`;
     case 'aborted':
       return `Most common cause: ${of} were cancelled. Run again.`;
     case 'wrong':

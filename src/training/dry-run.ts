@@ -378,7 +378,9 @@ function trainedSequences(
   return sequences;
 }
 
-/** Cost of the tokens of some seconds of steps, as many at a time as fill a micro-batch or a step. */
+/**
+ * Cost of the tokens of some seconds of steps, as many at a time as fill a micro-batch or a step.
+ */
 async function trainingCostOf(
   learner: Learner,
   episodes: readonly Episode[],

@@ -139,7 +139,7 @@ export async function evaluateSet(
       lenient: outcomes.map(({ lenient }) => lenient!),
     }),
     tokens: rollouts.map(({ tokenIds }) => tokenIds.length),
-    finishes: outcomes.map(({ finish }) => finish),
+    finishes: rollouts.map(({ finish }) => finish),
   };
   const record =
     grammar === undefined
@@ -148,11 +148,11 @@ export async function evaluateSet(
   // the adapters in between are not kept, so their replies are all that a judge can judge again
   const kept =
     set === 'dev'
-      ? outcomes.map(({ problemId, finish }, i) =>
+      ? outcomes.map(({ problemId }, i) =>
           devReplyRecord({
             iteration: at.iteration,
             problemId,
-            finish,
+            finish: rollouts[i]!.finish,
             tokenIds: [...rollouts[i]!.tokenIds],
             ...turnRecords(rollouts[i]!),
           }),

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS, algorithmOf } from '../algorithms/index.js';
 import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { OF_TRAINING, requireModelName } from '../backends/names.js';
 import { IsoproError } from '../errors.js';
 import {
   GENERAL_PROMPTS,
@@ -487,7 +488,10 @@ export function resolveSettings(given: RunSettingsInput): RunSettings {
   const merged = isPart(given) ? mergeSettings(given) : given;
   const parsed = runSettings.safeParse(merged, { error: plainWords });
   if (!parsed.success) return complain(complaints(parsed.error, merged));
-  const { profile: asked, model: of } = parsed.data;
+  const { profile: asked, model: of, algorithm } = parsed.data;
+  requireModelName(of.name, OF_TRAINING, 'a run');
+  const { teacher } = algorithm as { readonly teacher?: unknown };
+  if (typeof teacher === 'string') requireModelName(teacher, ['tokenIds', 'score'], 'distillation');
   const profile = asked !== 'auto' ? asked : of.name === EMBEDDED_MODEL ? 'embedded' : 'downloaded';
   const own = algorithmOf(parsed.data).defaults?.(mergeSettings(given).algorithm ?? {}) ?? {};
   // a number of top layers asks for these, where the profile would train all

@@ -1,6 +1,12 @@
 /** A decider that is a back end: a model that answers in text, on a server or in a program. */
 import { z } from 'zod';
-import { sampleFrom, type Backend, type Reply } from '../backends/backend.js';
+import {
+  failureText,
+  isCapable,
+  sampleFrom,
+  type Backend,
+  type Reply,
+} from '../backends/backend.js';
 import { checked } from '../engine/argument-check.js';
 import { IsoproError } from '../errors.js';
 import { askedNow, readerOf, type DeciderCommitment } from '../monitor/policies/commitment.js';
@@ -52,10 +58,7 @@ export async function votesDecider(
     sampling: { temperature, maxTokens, votes },
     ...askedNow('votes', feedback),
   };
-  const { grammar, jsonSchema = grammar } = backend.capabilities as {
-    readonly grammar: boolean;
-    readonly jsonSchema?: boolean;
-  };
+  const jsonSchema = isCapable(backend, 'jsonSchema');
   return {
     ...readerOf<LoraTypes>(commitment, seed),
     commitment,
@@ -74,6 +77,7 @@ export async function votesDecider(
       );
       const texts: string[] = seeds.map(() => '');
       const tokens = { prompt: 0, sampled: 0 };
+      const before = backend.spending?.cost ?? 0;
       for await (const reply of sampleFrom(backend, {
         prompts: [{ id: rule, messages: [{ role: 'user', content: promptText(prompt) }], seeds }],
         sampling: { temperature },
@@ -84,14 +88,15 @@ export async function votesDecider(
         if (!['stop', 'length'].includes(reply.finish))
           throw new IsoproError(
             'BACKEND_REPLY_INVALID',
-            `${backend.identity.name} gave no reply (${reply.finish})`,
+            `${backend.identity.name} gave no reply: ${reply.failure === undefined ? reply.finish : failureText(reply.failure)}`,
           );
         texts[reply.sampleIndex] = reply.text.slice(0, 100_000).toWellFormed();
         const { prompt: read, sampled } = tokensOf(reply);
         tokens.prompt += read;
         tokens.sampled += sampled;
       }
-      return { reply: texts, tokens, cost: null };
+      const after = backend.spending?.cost;
+      return { reply: texts, tokens, cost: after === undefined ? null : after - before };
     },
   };
 }

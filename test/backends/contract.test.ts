@@ -367,7 +367,7 @@ describe('what is asked of a back end that lacks it', () => {
   test.each([
     ['an adapter', { adapter: { id: 'a1' } }, /lacks adapters, which the adapter a1 needs/],
     ['a grammar', { grammar: 'root ::= "a"' }, /lacks grammar/],
-    ['a schema', { jsonSchema: {} }, /lacks grammar/],
+    ['a schema', { jsonSchema: {} }, /lacks jsonSchema/],
   ])('%s', async (_, over, message) => {
     await expect(
       all(

@@ -51,6 +51,7 @@ test('every setting has one flag, with its own value', () => {
     'teacher-examples',
     'forgetting',
     'max-forgetting',
+    'margin',
     'max-minutes',
     'answer-tag',
     'verify-seconds',

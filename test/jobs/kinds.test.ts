@@ -101,6 +101,10 @@ describe('what a job comes to', () => {
         ]),
         tasks: new Map([['sums', '/sums.mjs']]),
         adapters: new Map([['kind', '/kind.gguf']]),
+        backends: new Map([
+          ['paid', { spec: 'openai:small', keyEnv: 'OF_KEY_ENV' }],
+          ['mine', { spec: 'command:agent --fast' }],
+        ]),
         registry: '/registry',
         runs,
       },
@@ -171,6 +175,21 @@ describe('what a job comes to', () => {
       null,
     ],
     ['eval', {}, () => ['eval', `--model=${model}`, '--task=scheduling'], null],
+    [
+      'eval',
+      { backend: 'paid', samples: 2 },
+      () => [
+        ...['eval', '--backend=openai:small', '--key-env=OF_KEY_ENV'],
+        ...['--record=/jobs/JOB/replies.jsonl', '--task=scheduling', '--samples=2'],
+      ],
+      null,
+    ],
+    [
+      'eval',
+      { backend: 'mine' },
+      () => ['eval', '--backend=command:agent --fast', '--task=scheduling'],
+      null,
+    ],
     [
       'eval',
       { forgetting: true, adapter: 'kind', contextTokens: 512, matmul: 'own' },
@@ -469,6 +488,8 @@ describe('what a job comes to', () => {
       'adapter',
       'adapter',
     ],
+    ['eval', { backend: 'x' }, 'backend', 'backend'],
+    ['eval', { backend: 'command:x' }, 'backend', 'backend'],
     ['gate', { adapter: ID, as: 'extract', model: 'x' }, 'model', 'model'],
     ['gate', { adapter: ID, as: 'x@champion' }, 'task', 'as'],
     ['gate', { adapter: ID, as: 'extract', task: 'x' }, 'task', 'task'],
@@ -581,7 +602,14 @@ describe('what a job comes to', () => {
     ['eval', { samples: 4, k: '1,8' }, 'k: expected ascending whole numbers from 1 to 4'],
     ['eval', { k: 'all' }, 'settings.k: expected whole numbers such as 1,4'],
     ['eval', { context: 256, contextTokens: 256 }, 'contextTokens: it is also given as context'],
-    ['eval', { backend: 'recorded:/etc/passwd' }, 'settings: there is no "backend"'],
+    ['eval', { keyEnv: 'HF_TOKEN' }, 'settings: there is no "keyEnv"'],
+    ['eval', { insecure: true }, 'settings: there is no "insecure"'],
+    ['eval', { record: '/tmp/x' }, 'settings: there is no "record"'],
+    [
+      'eval',
+      { backend: 'paid', model: 'base' },
+      'model: it has no effect with the back end openai',
+    ],
     ['eval', { out: '/tmp/x' }, 'settings: there is no "out"'],
     ['eval', { registry: '/tmp/x' }, 'settings: there is no "registry"'],
   ])('%s of %j is refused', async (id, settings, message) => {

@@ -211,7 +211,7 @@ describe('each policy that chooses from a menu', () => {
 
   test('a question that says otherwise than its situation and its reply is a hard fail', async () => {
     const records = recordsOf('human');
-    const start = (records[0]!.payload as { runConfig: object }).runConfig;
+    const start = records[0]!.payload.runConfig as object;
     const at = records.findIndex(isQuestion);
     const question = records[at]!.payload as unknown as AskedQuestion;
     const check = (of: readonly LogRecord[], config: object = start): void =>
@@ -259,8 +259,8 @@ describe('each policy that chooses from a menu', () => {
 
   test('the base model, asked again, chooses as it did', async () => {
     const records = recordsOf('model-local');
-    const start = (records[0]!.payload as { runConfig: { model: { sha256: string } } }).runConfig;
-    const checked = checkQuestions(records, readProcess(records, LORA), start)!;
+    const start = records[0]!.payload.runConfig as { readonly model: { readonly sha256: string } };
+    const checked = checkQuestions(records, readProcess(records, LORA), start as object)!;
     await using model = await loadModel(path.join(folder, 'letters.gguf'), {
       fixedThreads: true,
       threads: 1,

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { ERRORS } from '../../src/errors.js';
-import { OPTIONAL_PACKAGES } from '../../src/optional-package.js';
+import { OPTIONAL_PACKAGES, SERVICE_PACKAGES } from '../../src/optional-package.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -54,7 +54,13 @@ describe('package.json', () => {
 
   test('pins what errors say is to be installed, and leaves no more to be left out than that and what builds', () => {
     const { 'cmake-js': _, 'node-addon-api': __, ...optional } = manifest.optionalDependencies;
-    expect(optional).toEqual(OPTIONAL_PACKAGES);
+    expect({ ...optional, ...SERVICE_PACKAGES }).toEqual(OPTIONAL_PACKAGES);
+    // not installed with this package, and tried here in the same version
+    const { dependencies, optionalDependencies, devDependencies } = manifest;
+    for (const [name, version] of Object.entries(SERVICE_PACKAGES)) {
+      expect(devDependencies[name]).toBe(version);
+      expect({ ...dependencies, ...optionalDependencies }).not.toHaveProperty([name]);
+    }
   });
 
   test('names scripts that exist', () => {

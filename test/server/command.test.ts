@@ -117,12 +117,24 @@ test.each([
   ['a port that is none', { port: 70_000 }, '--port'],
   ['a certificate without its key', { tlsCert: 'cert.pem' }, '--tls-key'],
   ['a limit that is none', { maxBody: 0 }, '--max-body'],
+  [
+    'a back end for jobs without jobs',
+    { allowBackend: ['a=openai:b'] },
+    '--allow-backend need --runs',
+  ],
+  ['a back end without a name', { allowBackend: ['openai:b'] }, 'expected NAME=SPEC, got openai:b'],
+  ['a back end that is none', { allowBackend: ['a=b'] }, '--allow-backend: expected local, '],
+  ['a person for jobs', { allowBackend: ['a=human'] }, 'a job has no terminal'],
+  ['a model of this machine', { allowBackend: ['a=local:tiny'] }, 'use --allow-model'],
+  ['a key of no back end', { keyEnv: ['a=A_KEY'] }, 'no --allow-backend has the name a'],
 ])('%s is wrong usage', async (_, given, message) => {
   const argv = {
     model: file,
     adapter: [],
     allowModel: [],
     allowTask: [],
+    allowBackend: [],
+    keyEnv: [],
     jobs: 1,
     apiKey: [],
     host: '127.0.0.1',
@@ -139,7 +151,15 @@ test.each([
 });
 
 test('a key that is too short, and a file of keys with one as it is, are refused', async () => {
-  const argv = { model: file, adapter: [], allowModel: [], allowTask: [], host: '127.0.0.1' };
+  const argv = {
+    model: file,
+    adapter: [],
+    allowModel: [],
+    allowTask: [],
+    allowBackend: [],
+    keyEnv: [],
+    host: '127.0.0.1',
+  };
   const call = (given: object): Promise<void> =>
     Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
   await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({

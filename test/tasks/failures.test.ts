@@ -158,7 +158,7 @@ describe('a table', () => {
         kind,
       ]),
       formed: replies.map(({ formed }) => formed!),
-      finishes: replies.map(({ finish }) => finish!),
+      finishes: replies.map(({ finish }) => finish as FinishReason),
       why: replies.map(({ why }) => [...why!]),
       examples: [
         { at: 1, text: 'b' },

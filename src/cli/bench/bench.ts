@@ -1,3 +1,4 @@
+import { benchBackendsCommand } from './backends.js';
 import { benchGateCommand } from './gate.js';
 import { benchInstallCommand } from './install.js';
 import { benchKernelsCommand } from './kernels.js';
@@ -18,6 +19,7 @@ export const benchCommand = commandGroup({
     benchRolloutCommand,
     benchLoopCommand,
     benchServeCommand,
+    benchBackendsCommand,
     benchKernelsCommand,
     benchTrainCommand,
     benchLogCommand,

@@ -12,6 +12,8 @@ import type { Failures } from '../../tasks/failures.js';
 import { measureTables, table, type Row } from '../estimate-tables.js';
 import { formatDuration } from '../quantities.js';
 
+const isRecorded = ({ kind }: TaskEvaluation['backend']): boolean => kind === 'recorded';
+
 type Titled = readonly (readonly [title: string, Row])[];
 
 export const evaluationText = (evaluation: Evaluation, style: TerminalStyle): string =>
@@ -42,8 +44,8 @@ function sampledRows({
   ];
 }
 
-const greedyRows = ({ accuracy, model }: TaskEvaluation): Titled => [
-  [model === null ? 'recorded' : 'greedy', accuracy!],
+const greedyRows = ({ accuracy, backend }: TaskEvaluation): Titled => [
+  [isRecorded(backend) ? 'recorded' : 'greedy', accuracy!],
   ...READINGS.flatMap((reading) => {
     const row = accuracy![reading];
     return row === undefined ? [] : [[RATE_TITLES[reading], row] as const];
@@ -59,13 +61,13 @@ function whyUndecided({ rows }: Failures): string {
 }
 
 function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
-  const { task, set, adapter, fewShot, constrained, model, maxTokens } = evaluation;
+  const { task, set, adapter, fewShot, constrained, maxTokens } = evaluation;
   return wrapped(
     `${task.id} ${task.version}, ${set.name} set, ${set.problems} ` +
       `problems${adapter === null ? '' : `, adapter ${adapter.sha256.slice(0, 12)}`}` +
       `${fewShot === 0 ? '' : `, ${fewShot} examples before each question`}` +
       `${constrained ? ', with the answer grammar' : ''}` +
-      `${model === null ? '' : `, style ${evaluation.style}, max ${maxTokens} tokens per reply`}; per cent solved, 95 % interval below`,
+      `${maxTokens === undefined ? '' : `, style ${evaluation.style}, max ${maxTokens} tokens per reply`}; per cent solved, 95 % interval below`,
     style,
   );
 }
@@ -92,15 +94,40 @@ function tables(evaluation: TaskEvaluation, style: TerminalStyle): string {
   );
 }
 
+const counted = (count: number, one: string, more = `${one}s`): string =>
+  `${count} ${count === 1 ? one : more}`;
+
+/** Who answered at a service, and what that cost. */
+function spendingText({ backend, spending, failed = 0, refused = 0 }: TaskEvaluation): string {
+  const lost = [
+    failed > 0 ? `${counted(failed, 'sample')} without a reply` : '',
+    refused > 0 ? `${counted(refused, 'reply', 'replies')} refused by a content filter` : '',
+  ].filter((text) => text !== '');
+  if (spending === undefined) return lost.length === 0 ? '' : `${lost.join(', ')}\n`;
+  const { requests, retries, recorded, promptTokens, replyTokens, reasoningTokens, cost } =
+    spending;
+  const who = backend.served === undefined ? backend.name : backend.served.join(', ');
+  const parts = [
+    `${label(who, 200)} answered: ${counted(requests, 'request')}`,
+    ...(retries > 0 ? [`${retries} of them repeated`] : []),
+    ...(recorded > 0 ? [`${counted(recorded, 'reply', 'replies')} from the recording`] : []),
+    `${promptTokens} tokens of prompts and ${replyTokens} of replies`,
+    ...(reasoningTokens > 0 ? [`${reasoningTokens} of them reasoning`] : []),
+    ...(cost === undefined ? [] : [`cost ${Number(cost.toPrecision(4))}`]),
+    ...lost,
+  ];
+  return `${parts.join(', ')}\n`;
+}
+
 function taskText(evaluation: TaskEvaluation, style: TerminalStyle): string {
-  const { model, samples, temperature, failures, advice, none, accuracy } = evaluation;
+  const { samples, temperature, failures, advice, none, accuracy } = evaluation;
   const { sampledTokens, seconds, policyNotes } = evaluation;
   const notes = Object.entries(policyNotes);
   const [replies, are] = none === 1 ? ['reply has', 'is'] : ['replies have', 'are'];
   return [
     `${headLine(evaluation, style)}\n\n${tables(evaluation, style)}`,
     samples > 1
-      ? `${samples} samples a problem${model === null ? '' : ` at temperature ${temperature}`}; pass@k is a ceiling: ` +
+      ? `${samples} samples a problem${temperature === undefined ? '' : ` at temperature ${temperature}`}; pass@k is a ceiling: ` +
         'choosing the right one needs the verifier\n'
       : '',
     failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', style)}\n\n` : '',
@@ -111,7 +138,8 @@ function taskText(evaluation: TaskEvaluation, style: TerminalStyle): string {
       : '',
     sampledTokens === null
       ? ''
-      : `${sampledTokens} tokens ${model === null ? 'judged' : 'sampled'} in ${formatDuration(seconds)}\n`,
+      : `${sampledTokens} tokens ${isRecorded(evaluation.backend) ? 'judged' : 'sampled'} in ${formatDuration(seconds)}\n`,
+    spendingText(evaluation),
     notes.length > 0
       ? `\n${notes.map(([name, note]) => wrapped(`${name}: ${note}`, style, 2)).join('\n')}\n`
       : '',

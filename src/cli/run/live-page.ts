@@ -18,6 +18,7 @@ export async function pageBeside(model: string, out: string | undefined): Promis
   const child = spawn(
     process.execPath,
     [main, 'ui', '--latest', '--no-open', '--runs', runs, '--model', model],
+    // with its whole environment: it is this program, and takes the server's keys from there
     { stdio: ['ignore', 'pipe', 'inherit'] },
   );
   const ended = once(child, 'exit');

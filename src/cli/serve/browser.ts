@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { makeFolder } from '../../files.js';
+import { childEnvironment } from '../../keys.js';
 import { isoproHome } from '../../log/home.js';
 
 /** Program that opens files; null without a display. */
@@ -67,7 +68,11 @@ export function openBrowser(address: string): void {
   } catch {
     return; // there is no place for it
   }
-  const child = spawn(program, [...args, page], { stdio: 'ignore', detached: true });
+  const child = spawn(program, [...args, page], {
+    stdio: 'ignore',
+    detached: true,
+    env: childEnvironment(),
+  });
   child.on('error', () => {}); // not installed
   child.unref();
 }

@@ -3,11 +3,13 @@ import { hashFile } from '../../engine/adapter.js';
 import { resolveModel } from '../../engine/model-files.js';
 import { readJson } from '../../files.js';
 import { given } from '../../given.js';
+import { backendMembers, kindOf } from '../../operations/backend-settings.js';
 import { kebab } from '../../operations/flags.js';
 import type { JobOptions } from '../../server/jobs/index.js';
 import { findAdapter } from '../../lookup/adapters.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../../server/keys.js';
 import { isLoopback } from '../../server/origin.js';
+import { declareKey } from '../../keys.js';
 import { DEFAULT_LIMITS, startServer } from '../../server/server.js';
 import { shellWord } from '../../shell-word.js';
 import { askedBehind, note, noteOtherBase, noteWarnings, sentByClients } from '../adapter-notes.js';
@@ -43,6 +45,12 @@ const options = {
     'MODEL or NAME=MODEL: additional model for jobs, in any form of --model; repeatable',
   ),
   'allow-task': texts('NAME=TASK: additional task for jobs, in any form of --task; repeatable'),
+  'allow-backend': texts(
+    'NAME=SPEC: who may answer in jobs in place of a model of this server, in any form of --backend; repeatable',
+  ),
+  'key-env': texts(
+    'NAME=VARIABLE: environment variable with the key of a back end of --allow-backend; repeatable',
+  ),
   jobs: number('concurrent jobs; others wait', 1),
   host: text('address to listen on; any but loopback requires keys', '127.0.0.1'),
   port: number('port; 0: any free port', 8080),
@@ -163,7 +171,8 @@ function adapterOf(value: string) {
 }
 
 /** Job options; undefined without --runs. @throws UsageError */
-function jobsOf({ runs, allowModel, allowTask, jobs: atOnce }: Flags): JobOptions | undefined {
+function jobsOf(argv: Flags): JobOptions | undefined {
+  const { runs, allowModel, allowTask, jobs: atOnce } = argv;
   const models = allowModel.map((value) => {
     const [name = value, model = value] = named(value);
     return { name, model };
@@ -174,10 +183,46 @@ function jobsOf({ runs, allowModel, allowTask, jobs: atOnce }: Flags): JobOption
       throw new UsageError(`--allow-task: expected NAME=TASK, got ${value}`);
     return { name, task };
   });
-  if (runs !== undefined) return { runs: path.resolve(runs), models, tasks, atOnce };
-  if (models.length + tasks.length > 0)
-    throw new UsageError('--allow-model and --allow-task need --runs.');
+  const backends = backendsOf(argv);
+  if (runs !== undefined) return { runs: path.resolve(runs), models, tasks, backends, atOnce };
+  if (models.length + tasks.length + backends.length > 0)
+    throw new UsageError('--allow-model, --allow-task and --allow-backend need --runs.');
   return undefined;
+}
+
+/** Back ends that jobs may name, and the variables with their keys. @throws UsageError */
+function backendsOf({ allowBackend, keyEnv }: Flags): NonNullable<JobOptions['backends']> {
+  const variables = new Map<string, string>();
+  for (const value of keyEnv) {
+    const [name, variable] = named(value);
+    // what was given may be the key itself, so it is not shown
+    if (name === undefined || variable === undefined)
+      throw new UsageError('--key-env: expected NAME=VARIABLE');
+    declareKey(variable);
+    variables.set(name, variable);
+  }
+  const backends = allowBackend.map((value) => {
+    const [name, spec] = named(value);
+    if (name === undefined || spec === undefined || name === 'local')
+      throw new UsageError(`--allow-backend: expected NAME=SPEC, got ${value}`);
+    const read = backendMembers.backend.safeParse(spec);
+    if (!read.success)
+      throw new UsageError(`--allow-backend: ${read.error.issues[0]!.message}, got ${value}`);
+    const kind = kindOf({ backend: spec });
+    if (kind === 'local' || kind === 'human')
+      throw new UsageError(
+        kind === 'local'
+          ? `--allow-backend: use --allow-model for a model of this machine, got ${value}`
+          : `--allow-backend: a job has no terminal for a person, got ${value}`,
+      );
+    return { name, spec, ...given({ keyEnv: variables.get(name) }) };
+  });
+  const unknown = [...variables.keys()].find((name) =>
+    backends.every((each) => each.name !== name),
+  );
+  if (unknown !== undefined)
+    throw new UsageError(`--key-env: no --allow-backend has the name ${unknown}`);
+  return backends;
 }
 
 /** All keys of the server, and the generated admin key, if any. @throws UsageError */

@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
+import { OF_TRAINING, requireModelName } from '../../backends/names.js';
 import { hashFile } from '../../engine/adapter.js';
 import { loadTrainable } from '../../engine/trainable-model.js';
 import { rowsOf } from '../../fine-tuning/training-examples.js';
@@ -75,6 +76,7 @@ export const train = operation({
   contradictions: (settings) => contradictionsOf(settings),
   async run(settings, context): Promise<TrainResult | TrainingTrial> {
     const { data, validationData, out, resume, dryRun } = settings;
+    requireModelName(settings.model, OF_TRAINING, 'training');
     const files = new TrainFiles(out);
     if (!dryRun) files.check(settings);
     const begun = begunWith(settings, await dataHash(data));

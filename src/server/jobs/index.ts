@@ -8,6 +8,7 @@ import { given } from '../../given.js';
 import type { JobState } from '../../jobs/job.js';
 import { jobSchemas } from '../../jobs/kinds.js';
 import { JobQueue } from '../../jobs/queue.js';
+import type { AllowedBackend } from '../../operations/names.js';
 import { FineTunedModels } from '../fine-tuning/fine-tuned-models.js';
 import { removeUnusedFiles } from '../fine-tuning/derived-files.js';
 import { addFileRoutes } from '../fine-tuning/file-routes.js';
@@ -25,6 +26,8 @@ export interface JobOptions {
   readonly models: readonly { readonly name: string; readonly model: string }[];
   /** Tasks that requests may name in addition to the built-in ones: by name, as --task takes it. */
   readonly tasks: readonly { readonly name: string; readonly task: string }[];
+  /** Back ends that requests may name: by name, as --backend takes it. */
+  readonly backends?: readonly ({ readonly name: string } & AllowedBackend)[];
   readonly atOnce: number;
   /** Bytes that may be taken now; default: what the system leaves. */
   readonly availableMemory?: () => number;
@@ -78,6 +81,7 @@ export async function addJobs(
           ...options.models.map(({ name, model }) => [name, model] as const),
         ]),
         tasks: new Map(options.tasks.map(({ name, task }) => [name, task])),
+        backends: new Map((options.backends ?? []).map(({ name, ...backend }) => [name, backend])),
         adapters: new Map(adapters.map(({ name, file }) => [name, file])),
         registry,
         runs: options.runs,

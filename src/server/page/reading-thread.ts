@@ -65,7 +65,6 @@ export class ReadingThread {
   #start(): Worker {
     const worker = startThread(new URL('./reading-worker.js', import.meta.url), {
       workerData: { runs: this.#runs },
-      env: { ...process.env }, // where the keys are, as it was set in this program
     });
     worker.on('message', ({ id, json, failure, defect }: ReadingAnswer) => {
       const waiting = this.#waiting.get(id);

@@ -43,7 +43,8 @@ function refuse(specifier: string, what: string, cause?: unknown): never {
  *   PYTHON_UNAVAILABLE, SYSTEM_LIMIT
  */
 export async function readCheck(specifier: string): Promise<NamedCheck> {
-  if (/\.[cm]?[jt]s$/.test(specifier)) return readScript(specifier);
+  const isCommand = specifier.startsWith('command:'); // which may name a script, too
+  if (!isCommand && /\.[cm]?[jt]s$/.test(specifier)) return readScript(specifier);
   const [, kind, given] = /^([a-z]+)(?::(.+))?$/s.exec(specifier) ?? [];
   const inProcess = (check: Check): NamedCheck => ({
     check,

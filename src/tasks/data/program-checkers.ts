@@ -12,6 +12,7 @@ import {
 import { createRequire } from 'node:module';
 import { offAbort, onAbort } from '../../abort.js';
 import { startChild } from '../../child-process.js';
+import { childEnvironment } from '../../keys.js';
 import { readGivenVerdict } from '../python-results.js';
 import type { Verdict, VerifyContext } from '../task.js';
 import type { Check } from './check.js';
@@ -42,11 +43,14 @@ function start(
   folder: string,
 ): { readonly child: ChildProcessWithoutNullStreams; readonly kill: () => void } {
   if (process.platform === 'win32') {
-    const child = startChild(() => spawn(command, { shell: true, cwd: folder, windowsHide: true }));
+    const child = startChild(() =>
+      spawn(command, { shell: true, cwd: folder, env: childEnvironment(), windowsHide: true }),
+    );
     return { child, kill: () => child.kill('SIGKILL') };
   }
   const options = {
     cwd: folder,
+    env: childEnvironment(),
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
   } satisfies SpawnOptions;

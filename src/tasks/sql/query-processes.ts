@@ -85,7 +85,7 @@ class QueryProcess {
     this.#child = startChild(() =>
       spawn(process.execPath, [...NODE_FLAGS, program], {
         cwd: tmpdir(),
-        env: {},
+        env: {}, // what runs statements of a model gets nothing, keys included
         windowsHide: true,
       }),
     );

@@ -3,11 +3,16 @@
  */
 import { IsoproError } from '../../errors.js';
 import { promptsOf } from '../../evaluation/few-shot.js';
-import { given } from '../../given.js';
-import { sampleRollouts, type JudgedRollout } from '../../rollouts/sample.js';
 import { summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { ChatMessage, Problem } from '../../tasks/task.js';
-import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
+import {
+  failuresOf,
+  type Method,
+  type MethodResult,
+  type ModeContext,
+  type ModeReply,
+} from './mode.js';
+import { sampleReplies } from './replies.js';
 
 /** Solved examples of few-shot. */
 const EXAMPLES = 3;
@@ -16,7 +21,7 @@ const TURNS = 3;
 
 interface Answers {
   /** Replies in the order of the problems. */
-  readonly replies: readonly JudgedRollout[];
+  readonly replies: readonly ModeReply[];
   readonly tokens: number;
 }
 
@@ -26,26 +31,20 @@ async function answer(
   problems: readonly Problem[],
   prompt: (problem: Problem) => Promise<readonly ChatMessage[]>,
 ): Promise<Answers> {
-  const { backend, task, settings, signal, onProgress } = context;
-  const { groups, sampledTokens } = await sampleRollouts({
-    backend,
-    task,
+  const { onProgress } = context;
+  const { groups, tokens } = await sampleReplies(context, {
     prompt,
     plan: problems.map((problem) => ({ problem, seeds: [0n] })),
     temperature: 0,
-    maxTokens: settings.sampling.maxTokens,
-    maxSequences: settings.model.maxSequences,
-    adapter: null,
-    ...given({ signal }),
-    ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(method, progress) }),
+    ...(onProgress && { onProgress: (progress) => onProgress(method, progress) }),
   });
-  return { replies: groups.map(({ rollouts }) => rollouts[0]!), tokens: sampledTokens };
+  return { replies: groups.map(({ replies }) => replies[0]!), tokens };
 }
 
 /** @param replies in the order of the problems */
 const judgedBy = (
   { task, problems }: ModeContext,
-  replies: readonly JudgedRollout[],
+  replies: readonly ModeReply[],
 ): Pick<MethodResult, 'test' | 'failures'> => ({
   test: summarise(
     problems.map(({ tier }, i) => ({ tier, kind: replies[i]!.verdict.kind })),
@@ -101,7 +100,7 @@ export async function fewShot(context: ModeContext): Promise<Measured> {
 export async function multiTurn(context: ModeContext): Promise<Measured> {
   const { problems, task } = context;
   const dialogues = await dialoguesOf(context);
-  const latest = new Map<string, JudgedRollout>();
+  const latest = new Map<string, ModeReply>();
   let open = [...problems];
   let tokens = 0;
   for (let turn = 1; turn <= TURNS && open.length > 0; turn++) {
@@ -150,7 +149,7 @@ const CHAIN = [
 export async function isozero(context: ModeContext): Promise<Measured> {
   const { problems, task } = context;
   const dialogues = await dialoguesOf(context);
-  const latest = new Map<string, JudgedRollout>();
+  const latest = new Map<string, ModeReply>();
   let open: readonly Problem[] = problems;
   let tokens = 0;
   for (const instruction of CHAIN) {

@@ -1,9 +1,8 @@
 /** The ways of answering the test problems that a table compares. */
 import type { Backend, SampleProgress } from '../../backends/backend.js';
 import type { Summary } from '../../statistics/index.js';
-import type { JudgedRollout } from '../../rollouts/sample.js';
 import { FailureTally, reasonOf, type Failures } from '../../tasks/failures.js';
-import type { ChatMessage, OpenTask, Problem } from '../../tasks/task.js';
+import type { ChatMessage, EpisodeEnd, OpenTask, Problem, Verdict } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
 
 export const MODES = [
@@ -54,6 +53,17 @@ export interface MethodResult {
   readonly note: string;
 }
 
+export interface ModeReply {
+  /** Of the last turn. */
+  readonly text: string;
+  readonly finish: EpisodeEnd;
+  readonly verdict: Verdict;
+  /** Surface form of the answer; null where none was read. */
+  readonly form: string | null;
+  /** Of the sampled tokens of all turns; absent where the back end gives none. */
+  readonly logprobs?: Float32Array;
+}
+
 export interface ModeContext {
   readonly settings: RunSettings;
   readonly backend: Backend;
@@ -61,6 +71,8 @@ export interface ModeContext {
   readonly problems: readonly Problem[];
   /** Checks whether a dialogue leaves room in the context for a whole reply. */
   readonly hasRoom: (dialogue: readonly ChatMessage[]) => boolean;
+  /** Share of the samples of a method that may have no reply. Default: any but all. */
+  readonly maxFailed?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (
     method: Method,
@@ -70,7 +82,7 @@ export interface ModeContext {
 
 /** Counts the failures of judged replies, each with its problem. */
 export function failuresOf(
-  judged: Iterable<readonly [problem: Problem, reply: JudgedRollout]>,
+  judged: Iterable<readonly [problem: Problem, reply: ModeReply]>,
 ): Failures {
   const tally = new FailureTally();
   for (const [{ id: problemId, tier }, reply] of judged)

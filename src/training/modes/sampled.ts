@@ -2,16 +2,22 @@
  * Methods that spend the loop's tokens on samples of the base model instead: one sampling, three
  * ways of using it.
  */
+import { requireCapabilities } from '../../backends/backend.js';
 import { dictionary } from '../../dictionary.js';
 import { commonest, meanLogprob, mostLikely } from '../../evaluation/reply-selection.js';
-import { given } from '../../given.js';
 import { deriveSeed } from '../../random.js';
-import { sampleRollouts, type JudgedRollout, type RolloutGroup } from '../../rollouts/sample.js';
 import { estimate } from '../../evaluation/pass-at-k.js';
 import { groupBy, type Stratum } from '../../statistics/paired.js';
 import { passAtK, summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { Problem } from '../../tasks/task.js';
-import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
+import {
+  failuresOf,
+  type Method,
+  type MethodResult,
+  type ModeContext,
+  type ModeReply,
+} from './mode.js';
+import { sampleReplies, type ModeReplies } from './replies.js';
 
 /**
  * Best-of-k, majority and pass@k from the same k samples of each problem at the rollouts'
@@ -23,11 +29,11 @@ export async function sampledMethods(
   methods: readonly Method[],
   k: number,
 ): Promise<MethodResult[]> {
-  const { backend, task, settings, problems, signal, onProgress } = context;
+  const { backend, task, settings, problems, onProgress } = context;
   const begin = performance.now();
-  const { groups, sampledTokens: tokens } = await sampleRollouts({
-    backend,
-    task,
+  // before the samples of all methods are paid for
+  if (methods.includes('best-of-k')) requireCapabilities(backend, ['logprobs'], 'best-of-k');
+  const { groups, tokens } = await sampleReplies(context, {
     prompt: (problem) => task.prompt(problem, settings.sampling.style),
     plan: problems.map((problem) => ({
       problem,
@@ -43,19 +49,15 @@ export async function sampledMethods(
     })),
     temperature: settings.sampling.temperature,
     topP: settings.sampling.topP,
-    maxTokens: settings.sampling.maxTokens,
-    maxSequences: settings.model.maxSequences,
-    adapter: null,
-    ...given({ signal }),
     ...(onProgress && {
       onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress),
     }),
   });
   const seconds = (performance.now() - begin) / 1000;
   const chosen = async (
-    choose: (group: RolloutGroup) => JudgedRollout | Promise<JudgedRollout>,
+    choose: (group: ModeReplies['groups'][number]) => ModeReply | Promise<ModeReply>,
   ): Promise<Pick<MethodResult, 'test' | 'failures'>> => {
-    const judged: [Problem, JudgedRollout][] = [];
+    const judged: [Problem, ModeReply][] = [];
     for (const group of groups) judged.push([group.problem, await choose(group)]);
     const outcomes = judged.map(([{ tier }, { verdict }]) => ({ tier, kind: verdict.kind }));
     return {
@@ -69,14 +71,16 @@ export async function sampledMethods(
     if (method === 'best-of-k')
       results.push({
         ...common,
-        ...(await chosen(({ rollouts }) => mostLikely(rollouts, meanLogprob))),
+        ...(await chosen(({ replies }) =>
+          mostLikely(replies, ({ logprobs }) => meanLogprob({ logprobs: logprobs! })),
+        )),
         note: 'the sample with the highest mean token log-probability; the verifier does not choose',
       });
     if (method === 'majority')
       results.push({
         ...common,
-        ...(await chosen(({ problem, rollouts }) =>
-          commonest(problem, rollouts, task.readAnswer.bind(task)),
+        ...(await chosen(({ problem, replies }) =>
+          commonest(problem, replies, task.readAnswer.bind(task)),
         )),
         note: 'the most common answer',
       });
@@ -85,8 +89,8 @@ export async function sampledMethods(
         ...common,
         test: ceiling(context, groups, k),
         failures: failuresOf(
-          groups.flatMap(({ problem, rollouts }) =>
-            rollouts.map((rollout) => [problem, rollout] as const),
+          groups.flatMap(({ problem, replies }) =>
+            replies.map((reply) => [problem, reply] as const),
           ),
         ),
         note: 'any of the k: a ceiling, since choosing needs the verifier',
@@ -98,17 +102,16 @@ export async function sampledMethods(
 /** Pass@k over the k samples; a problem with an undecided sample is left out. */
 function ceiling(
   { task }: ModeContext,
-  groups: readonly RolloutGroup[],
+  groups: ModeReplies['groups'],
   k: number,
 ): MethodResult['test'] {
-  const decided = groups.filter(({ rollouts }) =>
-    rollouts.every(({ verdict }) => verdict.kind !== 'none'),
+  const decided = groups.filter(({ replies }) =>
+    replies.every(({ verdict }) => verdict.kind !== 'none'),
   );
   const values = groupBy(
     decided,
     ({ problem }) => problem.tier,
-    ({ rollouts }) =>
-      passAtK(k, rollouts.filter(({ verdict }) => verdict.kind === 'pass').length, k),
+    ({ replies }) => passAtK(k, replies.filter(({ verdict }) => verdict.kind === 'pass').length, k),
   );
   const present = task.tiers.filter(({ id }) => groups.some(({ problem }) => problem.tier === id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];

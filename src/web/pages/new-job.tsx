@@ -20,6 +20,7 @@ const LISTS: Readonly<Record<string, string>> = {
   model: 'models',
   adapter: 'adapters',
   task: 'tasks',
+  backend: 'backends',
   run: 'runs',
   truthRun: 'runs',
   file: 'files',
