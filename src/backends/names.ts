@@ -10,7 +10,8 @@ export const SERVER = /^https?:\/\//i;
 
 /** What `--backend` takes, for the help and for messages. */
 export const BACKEND_FORMS =
-  'local, local:MODEL, recorded:FILE, openai:MODEL, anthropic:MODEL, huggingface:MODEL, ollama:MODEL, URL#MODEL, command:PROGRAM ARGS, or human';
+  'local, local:MODEL, recorded:FILE, openai:MODEL, anthropic:MODEL, huggingface:MODEL, ollama:MODEL, ' +
+  'URL#MODEL, command:PROGRAM ARGS, or human';
 
 /** Kind of what a text names as a back end; null: it names none. */
 export function backendKind(spec: string): string | null {

@@ -1,4 +1,4 @@
-/** Whoever answers, by one word of the user: `openai:MODEL`, `recorded:FILE`, `human` and others. */
+/** Whoever answers, by one word of the user: `openai:MODEL`, `recorded:FILE`, `human`, others. */
 import { loadModel, type LoadModelOptions } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import type { Backend } from './backend.js';

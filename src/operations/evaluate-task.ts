@@ -79,7 +79,7 @@ export interface TaskEvaluation {
   readonly promptTokens: number | null;
   readonly sampledTokens: number | null;
   readonly seconds: number;
-  /** Samples without a reply, and those that a content filter refused; absent if there can be none. */
+  /** Samples without a reply, and those that a filter refused; absent if there can be none. */
   readonly failed?: number;
   readonly refused?: number;
   /** What requests to a service cost; absent for others. */
@@ -199,7 +199,7 @@ const dependsOn = (
   temperature: samples === 1 ? 0 : temperature,
 });
 
-/** Samples that no verifier saw, and what the requests cost; nothing where every sample has a reply. */
+/** Samples that no verifier saw, and what requests cost; nothing where each sample has a reply. */
 function unanswered({ spending }: Backend, { rows }: Failures) {
   const count = (kind: 'failed' | 'refused'): number =>
     rows.reduce((sum, row) => sum + (row.kind === kind ? row.count : 0), 0);

@@ -36,7 +36,10 @@ interface Asked {
   readonly index: number;
 }
 
-/** @throws IsoproError BACKEND_INCAPABLE for a prompt without messages; as sampleFrom, BACKEND_FAILED */
+/**
+ * @throws IsoproError BACKEND_INCAPABLE for a prompt without messages; as sampleFrom;
+ *   BACKEND_FAILED
+ */
 export async function* generateReplies(
   backend: Backend,
   lines: AsyncIterable<PromptLine> | Iterable<PromptLine>,

@@ -41,11 +41,14 @@ export function judgedRollout(
 ): JudgedRollout {
   const { promptIds, ...last } = rollout;
   const ended = last.finish as EpisodeEnd; // as a back end says it, whatever its type promises
-  if (ended === 'failed' || ended === 'refused')
+  if (ended === 'failed' || ended === 'refused') {
+    const why =
+      last.failure === undefined ? 'a content filter refused it' : failureText(last.failure);
     throw new IsoproError(
       'BACKEND_REPLY_INVALID',
-      `the back end ${identity.kind}:${identity.name} gave no reply to train on: ${last.failure === undefined ? 'a content filter refused it' : failureText(last.failure)}`,
+      `the back end ${identity.kind}:${identity.name} gave no reply to train on: ${why}`,
     );
+  }
   const exchanges = earlier.map(({ reply, saidIds }) => {
     if (saidIds === undefined)
       throw new IsoproError(

@@ -37,7 +37,7 @@ const CANARIES: Readonly<Record<string, string>> = Object.fromEntries(
   KEYS.map((name) => [name, canaryOf(name)]),
 );
 /** With a copy of a key in a variable of another name, and a variable of the user's own task. */
-const ENVIRONMENT = {
+const ENVIRONMENT: Readonly<Record<string, string>> = {
   ...CANARIES,
   A_COPY: `Bearer ${canaryOf('OPENAI_API_KEY')}`,
   OF_THE_TASK: 'stays-with-the-task',
@@ -107,7 +107,8 @@ const dumped = (name: string): Record<string, string> =>
   JSON.parse(readFileSync(path.join(dumps, name), 'utf8')) as Record<string, string>;
 /** A variable is a key where it is named: without --key-env it is one of the user's own task. */
 const cli = (...args: readonly string[]): Promise<CliResult> => {
-  const { OF_KEY_ENV: named, ...others } = { ...ENVIRONMENT, ISOPRO_HOME: home() };
+  const all: Record<string, string> = { ...ENVIRONMENT, ISOPRO_HOME: home() };
+  const { OF_KEY_ENV: named, ...others } = all;
   const hasKey = args.includes('--key-env');
   return runCli(args, { ...others, ...(hasKey && { OF_KEY_ENV: named }) }, folder);
 };
@@ -201,7 +202,7 @@ describe('a server that says the key', () => {
     await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
   });
-  afterAll(() => server.close());
+  afterAll(() => void server.close());
   const evaluate = (address: string, ...more: string[]): Promise<CliResult> =>
     cli(
       ...asking(file('letters.mjs'), '--backend', `${address}#model`),

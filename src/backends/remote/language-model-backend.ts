@@ -104,7 +104,8 @@ export function languageModelBackend(
   if (model.specificationVersion !== 'v3')
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `the language model has the specification ${model.specificationVersion}, and v3 is needed: use a provider for version 6 of the AI SDK`,
+      `the language model has the specification ${model.specificationVersion}, and v3 is needed: ` +
+        'use a provider for version 6 of the AI SDK',
     );
   return new RemoteBackend(model, options);
 }

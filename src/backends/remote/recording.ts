@@ -138,7 +138,10 @@ export class Recording {
     return this.#replies.get(key);
   }
 
-  /** Resolves when the reply would survive the end of the machine. @throws IsoproError WRITE_FAILED */
+  /**
+   * Resolves when the reply would survive the end of the machine.
+   * @throws IsoproError WRITE_FAILED
+   */
   async add(prompt: RecordedPrompt, reply: RecordedReply): Promise<void> {
     const line = `${JSON.stringify({ ...prompt, ...reply })}\n`;
     this.#replies.set(reply.key, reply);

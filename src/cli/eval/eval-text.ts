@@ -67,7 +67,8 @@ function headLine(evaluation: TaskEvaluation, style: TerminalStyle): string {
       `problems${adapter === null ? '' : `, adapter ${adapter.sha256.slice(0, 12)}`}` +
       `${fewShot === 0 ? '' : `, ${fewShot} examples before each question`}` +
       `${constrained ? ', with the answer grammar' : ''}` +
-      `${maxTokens === undefined ? '' : `, style ${evaluation.style}, max ${maxTokens} tokens per reply`}; per cent solved, 95 % interval below`,
+      `${maxTokens === undefined ? '' : `, style ${evaluation.style}, max ${maxTokens} tokens per reply`}; ` +
+      'per cent solved, 95 % interval below',
     style,
   );
 }
