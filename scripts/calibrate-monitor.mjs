@@ -4,8 +4,8 @@
 // by R3 in both profiles, and writes docs/monitor-calibration.json. A short form by default;
 // ISOPRO_FULL=1 is the form whose figures docs/monitor.md gives. `--runs FILE` keeps what was
 // measured, and takes it from there where the file exists.
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -21,7 +21,6 @@ const {
   treatmentRates,
   treatSick,
 } = await import(path.join(models, 'calibration.js'));
-const { writeMonitoredModel } = await import(path.join(models, 'sick-runs.js'));
 
 const { COURSES, SHAKES, stopRate } = await import(path.join(models, 'stop-calibration.js'));
 const { resolveSettings, scheduling } = await import(path.join(root, 'dist', 'src', 'index.js'));
@@ -65,37 +64,20 @@ async function all(jobs) {
 }
 
 async function measure() {
-  const folder = mkdtempSync(path.join(tmpdir(), 'isopro-calibration-'));
-  try {
-    const { model, deadAdapter } = writeMonitoredModel(folder);
-    const runs = {};
-    for (const [name, { healthy, sick, first }] of Object.entries(SETS)) {
-      const jobs = [
-        ...Array.from(
-          { length: healthy },
-          (_, i) => () => measureHealthy(model, BigInt(first + i)),
-        ),
-        ...Array.from(
-          { length: sick },
-          (_, i) => () => measureSick(model, deadAdapter, BigInt(first + i)),
-        ),
-      ];
-      runs[name] = await all(jobs);
-      process.stderr.write(`${name}: ${runs[name].length} runs\n`);
-    }
-    const { sick, first } = SETS.report;
-    return {
-      ...runs,
-      treated: await all(
-        Array.from(
-          { length: sick },
-          (_, i) => () => treatSick(model, deadAdapter, BigInt(first + i)),
-        ),
-      ),
-    };
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+  const runs = {};
+  for (const [name, { healthy, sick, first }] of Object.entries(SETS)) {
+    const jobs = [
+      ...Array.from({ length: healthy }, (_, i) => () => measureHealthy(BigInt(first + i))),
+      ...Array.from({ length: sick }, (_, i) => () => measureSick(BigInt(first + i))),
+    ];
+    runs[name] = await all(jobs);
+    process.stderr.write(`${name}: ${runs[name].length} runs\n`);
   }
+  const { sick, first } = SETS.report;
+  return {
+    ...runs,
+    treated: await all(Array.from({ length: sick }, (_, i) => () => treatSick(BigInt(first + i)))),
+  };
 }
 
 const runs =

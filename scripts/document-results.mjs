@@ -7,6 +7,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { betweenMarks } from './between-marks.mjs';
+import { harnessText, readHarness, withHarness } from './document-harness.mjs';
 import { realMainTable, realStepNames, realTables } from './document-real.mjs';
 import { table } from './table.mjs';
 
@@ -254,8 +255,8 @@ export function readResults(parent = path.join(root, 'results')) {
     return value;
   };
   const folders = readdirSync(parent, { withFileTypes: true })
-    // has a page of its own (document-truth.mjs)
-    .filter((entry) => entry.isDirectory() && entry.name !== 'truth')
+    // the first has a page of its own (document-truth.mjs), the second is no model's
+    .filter((entry) => entry.isDirectory() && !['truth', 'harness'].includes(entry.name))
     .map(({ name }) => name)
     .sort();
   return Object.fromEntries(
@@ -291,5 +292,10 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       file,
       withResults(readFileSync(file, 'utf8'), resultsText(folders, figures, { brief })),
     );
+  }
+  const harness = readHarness();
+  if (harness !== null) {
+    const file = path.join(root, 'docs', 'results.md');
+    writeFileSync(file, withHarness(readFileSync(file, 'utf8'), harnessText(harness)));
   }
 }

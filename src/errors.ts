@@ -23,6 +23,8 @@ export const ERRORS = {
     'Correct the back end: it must answer each sample once, as its capabilities promise. See `docs/backends.md`.',
   BACKEND_UNAVAILABLE:
     'Run `isopro-native doctor`. Then reinstall with `npm install`, or build llama.cpp with ISOPRO_LLAMA_FROM_SOURCE=1.',
+  BANK_MISMATCH:
+    'Another version or another kind of processor measured this bank. Measure again into another folder.',
   BUDGET_EXHAUSTED:
     'Raise the limit and run the same command again: it does not ask for recorded replies again.',
   CHECKPOINT_INVALID:

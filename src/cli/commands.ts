@@ -27,6 +27,7 @@ const COMMANDS: Readonly<Record<string, Load>> = {
   bench: async () => (await import('./bench/bench.js')).benchCommand,
   eval: async () => (await import('./eval/eval.js')).evalCommand,
   truth: async () => (await import('./truth/truth.js')).truthCommand,
+  harness: async () => (await import('./harness/harness.js')).harnessCommand,
   judge: async () => (await import('./judge/judge.js')).judgeCommand,
   log: async () => (await import('./log/log.js')).logCommand,
   witness: async () => (await import('./witness.js')).witnessCommand as CommandModule,

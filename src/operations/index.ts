@@ -2,6 +2,10 @@
 import { ablate } from './ablate.js';
 import { evaluate } from './evaluate.js';
 import { promote } from './gates/promote.js';
+import { harnessAgree } from './harness-agree.js';
+import { harnessReview } from './harness-review.js';
+import { harnessRun } from './harness-run.js';
+import { harnessScenarios } from './harness-scenarios.js';
 import { judge } from './judge.js';
 import type { Operation } from './operation.js';
 import { distill, run, selfImprove } from './run.js';
@@ -23,4 +27,8 @@ export const OPERATIONS: readonly Operation<any, unknown, any, any>[] = [
   truthTrain,
   truthAnalyze,
   promote,
+  harnessScenarios,
+  harnessRun,
+  harnessReview,
+  harnessAgree,
 ];

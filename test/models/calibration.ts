@@ -17,8 +17,13 @@ import { scripted } from '../../src/trainees/lora/scripted.js';
 import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
 import type { LoraReport as MonitorReport } from '../../src/training/monitor-session.js';
 import { Random } from '../../src/random.js';
-import { monitoredRun, type MonitoredRunOptions } from './monitored-run.js';
-import { sickRuns } from './sick-runs.js';
+import { monitoredRun, type MonitoredRunOptions } from '../../src/harness/monitored-run.js';
+import { SCENARIOS, usualOptions } from '../../src/harness/scenarios.js';
+
+/** Scenarios that came later than docs/monitor-calibration.json. */
+const LATER = ['policy-shift', 'labels-spoilt', 'bound-lowered'];
+/** What docs/monitor-calibration.json was measured on. */
+const CALIBRATED = SCENARIOS.filter(({ id }) => !LATER.includes(id));
 
 /** What the three numbers of our own judgement may be. */
 export const CANDIDATES = {
@@ -70,9 +75,8 @@ export function healthyOptions(seed: bigint): Partial<MonitoredRunOptions> {
   };
 }
 
-export async function measureHealthy(model: string, seed: bigint): Promise<MeasuredRun> {
+export async function measureHealthy(seed: bigint): Promise<MeasuredRun> {
   const { session } = await monitoredRun({
-    model,
     seed,
     rules: DEFAULT_RULES,
     policy: observe,
@@ -82,20 +86,16 @@ export async function measureHealthy(model: string, seed: bigint): Promise<Measu
 }
 
 /** One sick run of each kind. */
-export async function measureSick(
-  model: string,
-  deadAdapter: string,
-  seed: bigint,
-): Promise<MeasuredRun[]> {
+export async function measureSick(seed: bigint): Promise<MeasuredRun[]> {
   const runs: MeasuredRun[] = [];
-  for (const { name, rule, options } of sickRuns(deadAdapter)) {
+  for (const scenario of CALIBRATED) {
     const { session } = await monitoredRun({
-      model,
       rules: DEFAULT_RULES,
       policy: observe,
-      ...options,
+      ...usualOptions(scenario),
       seed,
     });
+    const { name, rule } = scenario;
     runs.push({ sick: rule, name, seed, history: session.history });
   }
   return runs;
@@ -118,20 +118,16 @@ export interface Treated {
 }
 
 /** One sick run of each kind with remedies, as it is drawn. */
-export async function treatSick(
-  model: string,
-  deadAdapter: string,
-  seed: bigint,
-): Promise<Treated[]> {
+export async function treatSick(seed: bigint): Promise<Treated[]> {
   const treated: Treated[] = [];
-  for (const { name, rule, side, options } of sickRuns(deadAdapter)) {
+  for (const scenario of CALIBRATED) {
     const { reports, stopped } = await monitoredRun({
-      model,
       rules: DEFAULT_RULES,
       policy: scripted,
-      ...options,
+      ...usualOptions(scenario),
       seed,
     });
+    const { name, rule, side } = scenario;
     treated.push({ name, rule, seed, ...outcomeOf(reports, rule, side, stopped) });
   }
   return treated;

@@ -6,6 +6,8 @@ import { EventLog } from '../../src/log/event-log.js';
 import { SingleProcessSigner } from '../../src/log/signer.js';
 import { observe } from '../../src/monitor/policy.js';
 import { monitorDigests } from '../../src/monitor/rule-set.js';
+import { monitoredRun, type MonitoredRun } from '../../src/harness/monitored-run.js';
+import { SCENARIOS, usualOptions } from '../../src/harness/scenarios.js';
 import { DEFAULT_RULES, type RuleId } from '../../src/monitor/rules.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
 import {
@@ -16,14 +18,11 @@ import {
 import type { LoraReport as MonitorReport } from '../../src/training/monitor-session.js';
 import { judgeLog } from '../models/judge-log.js';
 import { outcomeOf, treatmentRates, type Treated } from '../models/calibration.js';
-import { monitoredRun, type MonitoredRun } from '../models/monitored-run.js';
 import { temporaryFolder } from '../models/signed-log.js';
-import { sickRuns, writeMonitoredModel } from '../models/sick-runs.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const folder = temporaryFolder();
 afterAll(folder.remove);
-const { model, deadAdapter } = writeMonitoredModel(folder.path);
 
 /** The calibration's, as they come: none is chosen for what its remedies do. */
 const SEEDS = Array.from({ length: process.env.ISOPRO_FULL === '1' ? 8 : 2 }, (_, i) =>
@@ -84,11 +83,10 @@ const MEASURED: Record<string, (run: MonitoredRun, effects: readonly Effect[]) =
   },
   'R7 high': (run, effects) => {
     const [rate, clip] = effects;
-    expect([rate!.operation.op, clip!.operation.op, clip!.measured.maxNorm]).toEqual([
-      'set_lr',
-      'set_clip',
-      1,
-    ]);
+    expect([rate!.operation.op, clip!.operation.op]).toEqual(['set_lr', 'set_clip']);
+    const { maxNorm } = clip!.operation as { maxNorm: number };
+    expect(maxNorm).toBeLessThanOrEqual(1);
+    expect(clip!.measured.maxNorm).toBe(maxNorm);
     rateFollows(run, [rate!]);
   },
   'R7 nonfinite': (run, effects) => {
@@ -114,12 +112,14 @@ function batchFollows(run: MonitoredRun, effects: readonly Effect[]): void {
 }
 
 describe('a real training run', () => {
-  test.each(sickRuns(deadAdapter).map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))(
+  test.each(SCENARIOS.map((sick) => [sick.id, sick] as const))(
     '%s: trips its rule; what is executed is measured, and as the judge recomputes it',
-    async (name, { rule, side, options, name: cause }) => {
+    async (id, scenario) => {
+      const { rule, side, name: cause } = scenario;
+      const name = `${rule} ${side}`;
       const treated: Treated[] = [];
       for (const seed of SEEDS) {
-        const path = join(folder.path, `${name.replace(' ', '-')}-${seed}.sqlite`);
+        const path = join(folder.path, `${id}-${seed}.sqlite`);
         const signer = new SingleProcessSigner(folder.path);
         const runConfig = JSON.parse(JSON.stringify({ rules: DEFAULT_RULES, cause })) as {
           rules: never;
@@ -133,12 +133,11 @@ describe('a real training run', () => {
           digests: monitorDigests(LORA.ruleSet, DEFAULT_RULES),
         });
         const run = await monitoredRun({
-          model,
           seed,
           rules: DEFAULT_RULES,
           policy: scripted,
           log,
-          ...options,
+          ...usualOptions(scenario),
         });
         await log.finish();
         await signer.close();
@@ -166,7 +165,8 @@ describe('a real training run', () => {
       if (process.env.ISOPRO_FULL !== '1') return;
       // the documented counts are of these seeds; another processor rounds some of them to another
       // end
-      const documented = CALIBRATION.remedies[`${rule}: ${cause}`]!;
+      const documented = CALIBRATION.remedies[`${rule}: ${cause}`];
+      if (documented === undefined) return;
       for (const count of ['fired', 'executed', 'settled'] as const)
         expect(Math.abs(counted[count] - documented[count])).toBeLessThanOrEqual(2);
     },
@@ -175,19 +175,19 @@ describe('a real training run', () => {
 
   // a broken batch passes, an early stop has nothing to wait for, and weights that exploded
   // saturate, which leaves no gradient; an objective that is shaken passes its bar now and then
-  const lasting = sickRuns(deadAdapter).filter(
+  const lasting = SCENARIOS.filter(
     ({ rule, side }) => (side !== 'plateau' || rule === 'R4') && rule !== 'R7',
   );
-  test.each(lasting.map((sick) => [`${sick.rule} ${sick.side}`, sick] as const))(
+  test.each(lasting.map((sick) => [sick.id, sick] as const))(
     '%s: left alone it does not clear by itself',
-    async (_, { rule, options }) => {
+    async (_, scenario) => {
+      const { rule } = scenario;
       const [seed] = SEEDS as [bigint];
       const run = await monitoredRun({
-        model,
         seed,
         rules: DEFAULT_RULES,
         policy: observe,
-        ...options,
+        ...usualOptions(scenario),
       });
       const [first] = firing(run.reports, rule);
       expect(first).toBeDefined();

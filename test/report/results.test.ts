@@ -52,7 +52,7 @@ async function sectionOf(name: string): Promise<Section> {
   return { page, read, text, within } as Section;
 }
 
-test.each(['clients', 'load', 'speed', 'baselines'])(
+test.each(['clients', 'load', 'speed', 'baselines', 'harness'])(
   'what a page says of %s is what its file in results/ says',
   async (name) => {
     const { page, read, text, within } = await sectionOf(name);

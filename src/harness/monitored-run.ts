@@ -3,50 +3,41 @@
  * something to learn.
  */
 import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   createTrainer,
   type LoraSettings,
   type Trainer,
   type TrainSequence,
-} from '../../src/engine/trainer.js';
-import type { RuleConfig } from '../../src/monitor/rules.js';
-import {
-  moduleParameters,
-  TrainerExecutor,
-  trainerSettings,
-} from '../../src/trainees/lora/executor.js';
-import { LORA, type LoraPolicy as Policy } from '../../src/trainees/lora/trainee.js';
+} from '../engine/trainer.js';
+import { isDecider, type Decider } from '../monitor/question.js';
+import type { RuleConfig } from '../monitor/rules.js';
+import { moduleParameters, TrainerExecutor, trainerSettings } from '../trainees/lora/executor.js';
+import { scriptedOption } from '../trainees/lora/scripted.js';
+import { LORA, type LoraPolicy, type LoraTypes } from '../trainees/lora/trainee.js';
 import {
   type LoraReport as MonitorReport,
   MonitorSession,
   type LoraSession,
-} from '../../src/training/monitor-session.js';
-import { Random } from '../../src/random.js';
-import { pairedChange, type TierVerdicts } from '../../src/statistics/index.js';
-import type { SyntheticModelOptions } from './synthetic.js';
-import type { NewRunRecord } from '../../src/run-folder/streams.js';
-
-/** Some 30,000 weights. */
-export const TINY: SyntheticModelOptions = {
-  architecture: 'llama',
-  type: 'F32',
-  layers: 2,
-  embedding: 32,
-  feedForward: 64,
-  heads: 2,
-  keyValueHeads: 1,
-  contextLength: 32,
-};
+} from '../training/monitor-session.js';
+import { given } from '../given.js';
+import { Random } from '../random.js';
+import { pairedChange, type TierVerdicts } from '../statistics/index.js';
+import type { NewRunRecord } from '../run-folder/streams.js';
+import { SCENARIO_MODEL, writeDeadAdapter, type DeadDirections } from './scenario-model.js';
 
 const FIRST_SYMBOL = 40;
 const LENGTH = 13;
 const EVALUATED = 64;
 
 export interface MonitoredRunOptions {
-  readonly model: string;
   readonly seed: bigint;
   readonly rules: RuleConfig;
-  readonly policy: Policy;
+  readonly policy: LoraPolicy | Decider<LoraTypes>;
+  /** Milliseconds that an answer may take; default: the decider's own, else 60,000. */
+  readonly policyTimeout?: number;
   readonly iterations?: number;
   readonly stepsEach?: number;
   readonly learningRate?: number;
@@ -65,16 +56,19 @@ export interface MonitoredRunOptions {
   readonly fixed?: number;
   readonly maxNorm?: number;
   readonly epsilon?: number;
-  /** A loss (default), or the share of problems whose answer is the most probable one. */
   /** The run ends where its objective has reached this. */
   readonly until?: number;
+  /** Measures how far an iteration moves the policy (R1), nats a token. Default false. */
+  readonly measuresShift?: boolean;
+  /** A loss (default), or the share of problems whose answer is the most probable one. */
   readonly heldOut?: 'loss' | 'passRate';
   readonly log?: { append(records: readonly NewRunRecord[]): unknown };
-  /** An adapter file to begin with. */
-  readonly adapter?: string;
+  /** Begins with an adapter in which these are dead. */
+  readonly dead?: DeadDirections;
+  readonly signal?: AbortSignal;
   /**
    * Called before each iteration: what makes the run sick. `poison`: rewards of that size instead
-   * of likelihood.
+   * of likelihood. `spoil`: that part of the labels is drawn at random from now on.
    */
   readonly before?: (
     iteration: number,
@@ -82,6 +76,7 @@ export interface MonitoredRunOptions {
       readonly trainer: Trainer;
       readonly executor: TrainerExecutor;
       readonly poison: (reward: number | null) => void;
+      readonly spoil: (noise: number) => void;
     },
   ) => unknown;
 }
@@ -136,6 +131,51 @@ async function measure(
   return { loss, rate: hits.reduce((a, b) => a + b, 0) / hits.length, n: hits.length, verdicts };
 }
 
+/** Log-probability of each symbol behind each symbol, `[symbols][symbols]`. */
+async function transitions(trainer: Trainer, symbols: number): Promise<Float64Array[]> {
+  const pairs = Array.from(
+    { length: symbols * symbols },
+    (_, i): TrainSequence => ({
+      tokenIds: Int32Array.of(FIRST_SYMBOL + Math.floor(i / symbols), FIRST_SYMBOL + (i % symbols)),
+      labelMask: Uint8Array.of(0, 1),
+    }),
+  );
+  const { sequences } = await trainer.evaluate(pairs);
+  return Array.from({ length: symbols }, (_, from) =>
+    Float64Array.from(
+      sequences.slice(from * symbols, (from + 1) * symbols),
+      ({ logprobs }) => logprobs[1]!,
+    ),
+  );
+}
+
+/**
+ * KL(new‖old) of the next token behind each symbol, mean, nats; tokens that are no symbols count as
+ * one.
+ */
+function shiftOf(before: readonly Float64Array[], after: readonly Float64Array[]): number {
+  const withRest = (row: Float64Array): number[] => {
+    const rest = 1 - row.reduce((sum, logp) => sum + Math.exp(logp), 0);
+    return [...row, Math.log(Math.max(rest, 1e-12))];
+  };
+  const rows = after.map((row, from) => {
+    const old = withRest(before[from]!);
+    return withRest(row).reduce((sum, logp, to) => sum + Math.exp(logp) * (logp - old[to]!), 0);
+  });
+  return rows.reduce((sum, kl) => sum + kl, 0) / rows.length;
+}
+
+async function importDead(trainer: Trainer, dead: DeadDirections): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'isopro-scenario-'));
+  try {
+    const file = join(folder, 'adapter.gguf');
+    await writeDeadAdapter(file, dead);
+    await trainer.importAdapter(file);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
 const digestOf = async (trainer: Trainer): Promise<string> =>
   createHash('sha256')
     .update(await trainer.snapshot())
@@ -144,7 +184,6 @@ const digestOf = async (trainer: Trainer): Promise<string> =>
 /** Runs until the iterations are over or a remedy stops it. */
 export async function monitoredRun(options: MonitoredRunOptions): Promise<MonitoredRun> {
   const {
-    model,
     seed,
     rules,
     policy,
@@ -155,16 +194,18 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     microBatch = 4,
     maxBatchSize = 64,
     symbols = 24,
-    noise = 0.1,
+    noise: first = 0.1,
     warmup = 32,
     fixed,
     maxNorm = 1,
     epsilon = 1e-8,
     heldOut = 'loss',
     until = Infinity,
+    measuresShift = false,
   } = options;
   const random = new Random(seed);
   const f = permutation(random, symbols);
+  let noise = first;
   let reward: number | null = null;
   const draw = (count: number): TrainSequence[] =>
     walk(random, f, count, noise).map((sequence) =>
@@ -175,7 +216,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
   const own = fixed === undefined ? null : draw(fixed);
   const dev = walk(new Random(seed ^ 0x5eedn), f, EVALUATED, 0);
   await using trainer = await createTrainer(
-    { path: model },
+    { path: SCENARIO_MODEL },
     {
       lora: options.lora ?? { rank: 4 },
       optimiser: { learningRate, maxNorm, epsilon },
@@ -183,7 +224,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
       threads: 1,
     },
   );
-  if (options.adapter !== undefined) await trainer.importAdapter(options.adapter);
+  if (options.dead !== undefined) await importDead(trainer, options.dead);
   await trainer.setOptimiser({ learningRate: 5e-3, maxNorm });
   for (let k = 0; k < warmup; k++) await trainer.step(walk(random, f, 16, noise));
   await trainer.setOptimiser({ learningRate, maxNorm });
@@ -205,6 +246,11 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
     watched: LORA,
     rules,
     policy,
+    ...(isDecider<LoraTypes>(policy) && {
+      questions: { fallback: scriptedOption },
+      ...given({ policyTimeout: policy.timeout }),
+    }),
+    ...given({ policyTimeout: options.policyTimeout }),
     log: options.log ?? { append: () => undefined },
   });
   const reports: MonitorReport[] = [];
@@ -216,7 +262,14 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
   let sound = await digestOf(trainer);
   kept.set(sound, await trainer.snapshot());
   for (let n = 0; n < iterations && !stopped && !reached; n++) {
-    await options.before?.(n, { trainer, executor, poison: (x) => (reward = x) });
+    options.signal?.throwIfAborted();
+    await options.before?.(n, {
+      trainer,
+      executor,
+      poison: (x) => (reward = x),
+      spoil: (part) => (noise = part),
+    });
+    const earlier = measuresShift ? await transitions(trainer, symbols) : null;
     const steps = [];
     batchSizes.push(batch);
     for (let k = 0; k < stepsEach; k++) {
@@ -249,7 +302,7 @@ export async function monitoredRun(options: MonitoredRunOptions): Promise<Monito
         iteration: n,
         steps,
         informativeGroupFraction: 1,
-        kl: null,
+        kl: earlier === null ? null : shiftOf(earlier, await transitions(trainer, symbols)),
         parameters: moduleParameters(trainer),
         objective: {
           value: objective.rate,
