@@ -48,8 +48,10 @@ export function harnessText({ draws, measured, silent, alike, deciders, regret, 
   return [
     `Each scenario was drawn ${draws} times for training and ${draws} times for the held-out set: ${measured} draws. ` +
       `In ${silent} of them the scenario's rule did not fire, and in ${alike} all answers led to the same loss. ` +
-      `Version ${code.version} on ${machine.processor}, ${machine.cores} cores. Written by \`npm run docs:results\` from \`results/harness/\`.`,
-    `The first answer of each decider on the held-out draws: mean regret over scenarios, at the horizon and three iterations after the firing; ` +
+      `Version ${code.version} on ${machine.processor}, ${machine.cores} cores. ` +
+      'Written by `npm run docs:results` from `results/harness/`.',
+    `The first answer of each decider on the held-out draws: mean regret over scenarios, ` +
+      `at the horizon and three iterations after the firing; ` +
       `the difference to \`${first.decider}\`, paired by draw, with its 95 % interval.`,
     table(
       [

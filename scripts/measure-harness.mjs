@@ -1,4 +1,4 @@
-// `npm run measure:harness`: what each answer to the scenarios leads to, on training and on held-out
+// `npm run measure:harness`: what each answer to the scenarios leads to, on training and held-out
 // draws; the table of least regret on the training draws, assets/deciders/table.json; and deciders
 // on the held-out draws. Everything is kept in results/harness/, and a killed measurement goes on.
 // About half an hour of a core. `-- --real`: also asks SmolLM2-135M-Instruct, which takes longer.

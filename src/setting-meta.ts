@@ -11,6 +11,7 @@ export type NameKind =
   | 'adapter'
   | 'task'
   | 'backend'
+  | 'decider'
   | 'check'
   | 'run'
   | 'truthRun'

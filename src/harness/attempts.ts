@@ -1,6 +1,6 @@
 /**
- * Attempts at one run, each told what came of those before. Which is best is decided by intervals: a
- * lead that may be chance is none.
+ * Attempts at one run, each told what came of those before. Intervals decide which is best: a lead
+ * that may be chance is none.
  */
 import { z } from 'zod';
 import type { JudgeReport } from '../judge/judge.js';

@@ -1,6 +1,7 @@
 /**
- * Deciders next to each other on measured draws: the regret of their answer to the first firing, and
- * what comes of letting them decide a whole run. Each line of the file is one answer or one run.
+ * Deciders next to each other on measured draws: the regret of their answer to the first firing,
+ * and what comes of letting them decide a whole run. Each line of the file is one answer or one
+ * run.
  */
 import { z } from 'zod';
 import type { ProcessAudit } from '../judge/obligations.js';
@@ -128,7 +129,7 @@ export interface DeciderFigures {
   readonly plays: {
     readonly runs: number;
     readonly loss: number | null;
-    /** Of the final loss to the first decider's, nats, paired by draw; draws of a scenario cluster. */
+    /** Of the final loss to the first decider's, nats, paired by draw; a scenario is a cluster. */
     readonly difference: (Interval & { readonly mean: number }) | null;
     /** Weights that were broken at the end. */
     readonly broken: number;

@@ -1,7 +1,7 @@
 /**
  * What each answer to a scenario's first firing leads to. A training run is a function of its seed,
- * so that a second run from the same seed is a copy of the first: each copy gets one of the answers,
- * and nothing else is changed in it up to the horizon.
+ * so that a second run from the same seed is a copy of the first: each copy gets one of the
+ * answers, and nothing else is changed in it up to the horizon.
  */
 import { createHash } from 'node:crypto';
 import { IsoproError } from '../errors.js';

@@ -8,7 +8,7 @@ import type { MeasuredDraw } from './bank.js';
 import { isDeferral, type Outcome } from './consequences.js';
 import { SCENARIOS } from './scenarios.js';
 
-/** Below this many nats between the best and the worst answer, it does not matter which is given. */
+/** With fewer nats between the best and the worst answer, it does not matter which is given. */
 export const LEAST_SPREAD = 1e-3;
 
 export type Horizon = 'end' | 'early';

@@ -1,6 +1,6 @@
 /**
- * What a person thinks of the decisions of a run. A decision that is called gold becomes a scenario:
- * its question with the true history, and the answer that is expected.
+ * What a person thinks of the decisions of a run. A decision that is called gold becomes a
+ * scenario: its question with the true history, and the answer that is expected.
  */
 import path from 'node:path';
 import { z } from 'zod';
@@ -42,8 +42,8 @@ export interface ReviewedDecision {
   readonly rule: RuleId;
   readonly decision: LoraDecision;
   /**
-   * Null for a decider that is not asked by questions, such as `scripted`: the log does not have the
-   * trainer's settings then.
+   * Null for a decider that is not asked by questions, such as `scripted`: the log does not have
+   * the trainer's settings then.
    */
   readonly context: LoraDecisionContext | null;
   /** Held-out loss or pass rate at the decision and at the end. */

@@ -251,7 +251,7 @@ function renderAgain(
     const menu = menuOf(LORA, context);
     question = { context, menu, prompt: reader.render(context, menu) };
   } catch {
-    return fail(`the settings in record ${gseq} are no settings of a trainer`);
+    return fail(`the settings in record ${gseq} are not those of a trainer`);
   }
   const ids = question.menu.map(({ id }) => id);
   if (!same(ids, asked.menu))

@@ -80,7 +80,14 @@ export const ruleCoverageAudit: Step<
       questions === null ? null : { ...deciderFigures(questions, audit), askedAgain: again };
     return {
       found: { audit, deciders },
-      detail: `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}; ${said}${deciders === null ? '' : `; ${bySource(deciders)}`}${again === null ? '' : `; asked again: ${again.reason ?? `${again.same} of ${again.asked} alike`}`}`,
+      detail: [
+        `${plural(obligations.length, 'obligation')} of ${plural(distinctRules, 'rule')}`,
+        said,
+        ...(deciders === null ? [] : [bySource(deciders)]),
+        ...(again === null
+          ? []
+          : [`asked again: ${again.reason ?? `${again.same} of ${again.asked} alike`}`]),
+      ].join('; '),
       status,
     };
   },

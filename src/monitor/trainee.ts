@@ -129,7 +129,7 @@ export interface Trainee<T extends TraineeTypes = TraineeTypes> {
   };
   readonly structure: ModuleForm<T['module']>;
   /**
-   * Returns every remedy that is admissible for a breach, none twice; empty where no remedy is left.
+   * Returns every remedy that is admissible for a breach, none twice; empty where none is left.
    */
   remedies(breach: Breach<T['settings']>): readonly Remedy<T['operation']>[];
   /** Returns the digests of the restorable states, by name. */

@@ -72,8 +72,8 @@ export interface AttemptsOptions extends Omit<RunOptions, 'out' | 'feedback'> {
 /**
  * Makes attempts one after the other. An attempt that was judged is never made again, whatever its
  * verdict; an error ends the attempts, and the same call goes on with the run that it ended.
- * @throws IsoproError INVALID_ARGUMENT where the folder holds attempts with other settings, and what
- *   a run and the judge throw
+ * @throws IsoproError INVALID_ARGUMENT where the folder holds attempts with other settings, and
+ *   what a run and the judge throw
  */
 export async function makeAttempts(
   settings: RunSettingsInput,

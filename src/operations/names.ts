@@ -10,6 +10,7 @@ import { needsNoFile } from '../tasks/data/check.js';
 import { isTruthRun } from '../truth-seeking/run/folder.js';
 import { readGrader } from '../tasks/data/named-check.js';
 import { BUILT_IN_IDS, isBuiltIn } from '../tasks/registry.js';
+import { OWN_MODELS, readPolicySetting } from '../training/policy-setting.js';
 import { NotAllowed, type NotAllowedKind } from './not-allowed.js';
 
 /** Who answers in place of a model of the server, as the operator said. */
@@ -115,6 +116,19 @@ export class Names {
       `${quoted(name)} is not a back end of this server (${some([LOCAL, ...backends.keys()])}); start the server with ` +
         '--allow-backend to add it',
     );
+  }
+
+  /**
+   * Who answers the rules of a run; a model is one of this server.
+   * @throws NotAllowed for another model, and for a person
+   */
+  decider(policy: string, param: string): string {
+    const setting = readPolicySetting(policy);
+    if (setting?.kind === 'human')
+      throw new NotAllowed('setting_not_allowed', param, 'human needs a terminal; a job has none');
+    return setting?.kind !== 'model' || OWN_MODELS.includes(setting.model)
+      ? policy
+      : `model:${this.model(setting.model, param)}`;
   }
 
   /** Names of back ends. */

@@ -15,6 +15,7 @@ const MEANINGS: Readonly<Record<NameKind, string>> = {
   adapter: 'an adapter of this server, or the id of a job that made one',
   task: 'a task of this server, or the id of an uploaded file of rows',
   backend: 'local, or a back end that the operator allows',
+  decider: 'a word, or model:NAME with a model of this server',
   check:
     'exact, normalised, number, json, regex, contains, choice, or an upload (json:ID, model:ID)',
   run: 'a run folder of this server: the id of a job, or JOB/NAME of a run in it',

@@ -1,7 +1,6 @@
 /** The settings of a run as flags and in requests: what `run`, its variants and `ablate` share. */
 import { z } from 'zod';
 import { ALGORITHM_SETTINGS, algorithmOf } from '../algorithms/index.js';
-import { OWN_MODELS, readPolicySetting } from '../training/policy-setting.js';
 import { withProfile } from '../training/profile.js';
 import {
   layersAreNamed,
@@ -14,7 +13,6 @@ import {
 import { Flags, type FlagOptions } from './flags.js';
 import { memoryOf, memoryOfGrader } from './memory.js';
 import type { Names } from './names.js';
-import { NotAllowed } from './not-allowed.js';
 
 /** Order of the help; a part includes all of its settings that are not listed before. */
 export const RUN_FLAGS: FlagOptions = {
@@ -96,20 +94,12 @@ export function resolvedRunNames(stated: RunSettingsInput, names: Names): RunSet
   const { task, check, algorithm, monitor } = resolveSettings(
     mergeSettings({ model: { name: served } }, stated),
   );
-  const policy = readPolicySetting(monitor.policy);
-  if (policy?.kind === 'human')
-    throw new NotAllowed(
-      'setting_not_allowed',
-      'settings.monitor.policy',
-      'human needs a terminal; a job has none',
-    );
   return mergeSettings(stated, {
     model: { name: names.model(stated.model?.name ?? names.allowed.model, 'settings.model.name') },
     task: names.task(task, 'settings.task'),
-    ...(policy?.kind === 'model' &&
-      !OWN_MODELS.includes(policy.model) && {
-        monitor: { policy: `model:${names.model(policy.model, 'settings.monitor.policy')}` },
-      }),
+    ...(stated.monitor?.policy !== undefined && {
+      monitor: { policy: names.decider(monitor.policy, 'settings.monitor.policy') },
+    }),
     ...(check !== undefined && { check: names.check(check, 'settings.check') }),
     ...(algorithm.teacher !== undefined && {
       algorithm: { teacher: names.model(algorithm.teacher, 'settings.algorithm.teacher') },

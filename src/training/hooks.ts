@@ -132,7 +132,7 @@ export interface RunOptions extends RunHooks {
   readonly policyTimeout?: number;
   /** Feedback on earlier attempts, which a policy `model:` or `human` is shown. Part of the run. */
   readonly feedback?: string;
-  /** The options by rule and side that the policy `table` looks up in place of the one that ships. */
+  /** The options by rule and side that the policy `table` takes in place of the shipped ones. */
   readonly table?: TableChoices;
   /**
    * Back end that decides in place of a model in this process. The policy of the settings is then

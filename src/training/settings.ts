@@ -259,6 +259,7 @@ const monitor = z.strictObject({
       if (message !== null) context.addIssue({ code: 'custom', message });
     })
     .default('scripted')
+    .meta({ names: 'decider' })
     .describe(POLICY_HELP),
   margin: z
     .number()

@@ -1,4 +1,4 @@
-/** Random situations in which a rule of a LoRA run has fired: the states that a menu is made for. */
+/** Random situations in which a rule of a LoRA run has fired: states that a menu is made for. */
 import type { MenuContext } from '../../src/monitor/menu.js';
 import type { Evaluation, RuleEvaluation } from '../../src/monitor/evaluate-rules.js';
 import { RULES, type BreachSide, type RuleId } from '../../src/monitor/rules.js';

@@ -64,7 +64,7 @@ test(`every option of ${CONTEXTS} random contexts passes the checker, and ids ar
   });
 });
 
-test(`on a real trainer every option of ${EXECUTED} contexts is executed, or fails with a typed error and the state as it was`, async () => {
+test(`on a trainer every option of ${EXECUTED} contexts is executed, or fails with a typed error and the state as before`, async () => {
   const file = join(folder.path, 'tiny.gguf');
   writeSyntheticModel(file, { architecture: 'llama' });
   const create = (): Promise<Trainer> =>

@@ -233,7 +233,7 @@ function deciderText({
     return `${source} ${decisions} (${cached} recorded before${score})`;
   });
   return [
-    by.length === 0 ? 'nobody: no rule fired' : by.join(', '),
+    by.length === 0 ? 'no one: no rule fired' : by.join(', '),
     ...(invalidRate === null ? [] : [`invalid replies ${percent(100 * invalidRate)}`]),
     ...(agreement === null ? [] : [`agreement over orders ${percent(100 * agreement)}`]),
     ...(tokens === 0 ? [] : [`${tokens} tokens in ${seconds.toFixed(1)} s`]),

@@ -127,7 +127,8 @@ function situation<T extends TraineeTypes>({
   const named = modules.slice(0, 3).map(quoted).join(', ');
   return list([
     `iteration ${iteration}`,
-    `${rule} has fired on its ${side} side: ${figure(value)} against a threshold of ${figure(threshold)}${recurrence ? ', again soon after its remedy' : ''}`,
+    `${rule} has fired on its ${side} side: ${figure(value)} against a threshold of ` +
+      `${figure(threshold)}${recurrence ? ', again soon after its remedy' : ''}`,
     ...(modules.length === 0 ? [] : [`modules that breach: ${modules.length} (${named})`]),
     `rules that fire now: ${fired.join(', ')}; the others wait for your choice`,
     ...numbers(settings),

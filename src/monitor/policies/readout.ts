@@ -93,7 +93,7 @@ export const readoutReader = <T extends TraineeTypes>(
       parsed.data.logProbabilities.length !== expected.length ||
       parsed.data.logProbabilities.some(({ length }) => length !== question.menu.length)
     )
-      return { choice: null, reason: 'the reply is no readout of this menu in its orders' };
+      return { choice: null, reason: 'the reply is not a readout of this menu in its orders' };
     const probabilities = optionProbabilities(parsed.data);
     const chosen = best(probabilities);
     const second = Math.max(0, ...probabilities.filter((_, option) => option !== chosen));

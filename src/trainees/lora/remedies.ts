@@ -123,7 +123,7 @@ const dormancy = ({ modules, settings }: Asked): (LoraRemedy | null)[] => [
   onEach(
     modules,
     'recycle',
-    (names) => `draw the dormant directions anew, with zero output: ${names}`,
+    (names) => `draw the dormant directions again, with zero output: ${names}`,
     (module) => {
       const directions = ownValue(settings.modules, module)?.dormantDirections.slice(0, 1024) ?? [];
       return directions.length === 0 ? null : { op: 'recycle', module, directions };
@@ -187,7 +187,7 @@ function explosion({ side, settings }: Asked): LoraRemedy[] {
       ? [
           {
             id: 'skip_step',
-            words: 'leave out the broken steps and go on',
+            words: 'leave out the broken steps and continue',
             edit: [{ op: 'skip_step' }],
           } as const,
         ]
@@ -196,7 +196,9 @@ function explosion({ side, settings }: Asked): LoraRemedy[] {
       ? [
           {
             id: 'rollback',
-            words: `go back to the last sound adapter, at a tenth of the learning rate (${shown(tenth)}), and clip gradients to ${shown(maxNorm)}`,
+            words:
+              `go back to the last sound adapter, at a tenth of the learning rate (${shown(tenth)}), ` +
+              `and clip gradients to ${shown(maxNorm)}`,
             edit: [{ op: 'rollback', to: lastSoundAdapter, learningRate: tenth, maxNorm }],
           } as const,
           {
