@@ -3,6 +3,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { distill as distillation } from '../algorithms/distill.js';
 import { OF_TRAINING, requireModelName } from '../backends/names.js';
+import { Closers } from '../closers.js';
 import { checked } from '../engine/argument-check.js';
 import type { DownloadProgress } from '../engine/download.js';
 import { IsoproError } from '../errors.js';
@@ -12,6 +13,7 @@ import { TRACKER_NAMES } from '../trackers/trackers.js';
 import { planRun, type RunPlan } from '../training/dry-run.js';
 import type { BegunRun, RunHooks } from '../training/hooks.js';
 import { MODES } from '../training/modes/mode.js';
+import { decidingBackend } from '../training/policy-setting.js';
 import { withProfile } from '../training/profile.js';
 import type { RunResult } from '../training/result.js';
 import {
@@ -20,6 +22,7 @@ import {
   resolveSettings,
   type RunSettingsInput,
 } from '../training/settings.js';
+import type { DecidingBackend } from '../training/votes-decider.js';
 import { backendMembers, contradictionsOf, IN_FLIGHT, openAsked } from './backend-settings.js';
 import { compareModes, type CompareOptions, type Comparison } from './compare-modes.js';
 import { output, REGISTRY, verifierThreads } from './members.js';
@@ -70,8 +73,22 @@ const own = z.strictObject({
     ),
 });
 
-/** With whoever answers in modes without training: `run` alone has these. */
-const answered = own.extend(backendMembers);
+/**
+ * With whoever answers in modes without training, or decides in place of a model of this process:
+ * `run` alone has these.
+ */
+const answered = own.extend({
+  ...backendMembers,
+  votes: z
+    .int()
+    .min(1)
+    .max(15)
+    .optional()
+    .describe(
+      'with --policy model:SERVICE: replies to a question about R6 or R7; the majority decides; default: 3',
+    )
+    .meta({ local: true }),
+});
 
 type Own = z.output<typeof answered>;
 /** Settings of the run as they were stated: defaults depend on the model. */
@@ -165,6 +182,22 @@ async function answeredElsewhere(request: LoopRequest, context: Context): Promis
   }
 }
 
+/** Opens the service that the policy names; null where a model of this process decides. */
+async function openDecidingService(
+  request: LoopRequest,
+  context: Context,
+): Promise<DecidingBackend | null> {
+  const { monitor, seed } = resolveSettings(request.stated);
+  const spec = decidingBackend(monitor.policy);
+  if (spec === null) return null;
+  const { backend, record } = await openAsked({ ...request, backend: spec }, context, 'decisions', {
+    policy: monitor.policy,
+    seed,
+  });
+  if (record !== null) hooksOf(context.tell).onNotice(`Replies are recorded in ${record}.`);
+  return { backend, ...given(request, 'votes') };
+}
+
 async function loop(request: LoopRequest, context: Context): Promise<LoopOutcome> {
   const { stated, mode, dryRun, publish, registry } = request;
   const { signal, tell, ask } = context;
@@ -184,8 +217,12 @@ async function loop(request: LoopRequest, context: Context): Promise<LoopOutcome
     });
   let resumedAfter: number | null = null;
   let nothingRun = true;
+  await using closers = new Closers();
+  const decider = await openDecidingService(request, context);
+  if (decider !== null) closers.add(() => decider.backend.dispose());
   const result = await trackedRun(settings, {
     ...asked,
+    ...(decider !== null && { decider }),
     ...(ask !== undefined && {
       ask: (text: string, over: AbortSignal) => ask([{ role: 'user', content: text }], over),
     }),
@@ -235,8 +272,16 @@ const loopOperation = ({ id, title, preset = {}, settings, job }: LoopDefinition
         preset,
       );
       requireMachine(resolveSettings(stated));
+      const { policy } = resolveSettings(stated).monitor;
+      const decider = decidingBackend(policy);
       const wrong = [
-        ...contradictionsOf(request),
+        ...contradictionsOf({
+          ...request,
+          ...(request.backend === 'local' && decider !== null && { backend: decider }),
+        }),
+        ...(request.votes !== undefined && decider === null
+          ? [`votes: it has no effect with the policy ${policy}, which is not a service`]
+          : []),
         ...(request.backend !== 'local' && request.dryRun
           ? ['dryRun: it measures a model of this process, and another back end answers']
           : []),

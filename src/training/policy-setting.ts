@@ -1,5 +1,6 @@
 /** The setting that says who decides: its words, and what they name. */
 import path from 'node:path';
+import { backendKind } from '../backends/names.js';
 import { didYouMean } from '../nearest.js';
 
 /** What a policy's setting names. */
@@ -15,7 +16,8 @@ const WORDS = ['scripted', 'observe', 'random', 'table', 'human'] as const;
 
 export const POLICY_HELP =
   'who answers a rule that fires: scripted (the playbook), observe (log only), random, table, human, or model:NAME; ' +
-  'NAME is local (the base model), adapted (with the adapter in training), or another model';
+  'NAME is local (the base model), adapted (with the adapter in training), another model, ' +
+  'or a service as --backend names it (openai:MODEL, URL#MODEL, …)';
 
 /** Reads the setting; null if it names nobody. */
 export function readPolicySetting(text: string): PolicySetting | null {
@@ -23,6 +25,14 @@ export function readPolicySetting(text: string): PolicySetting | null {
   if (word !== undefined) return { kind: word };
   const model = /^model:(.+)$/s.exec(text)?.[1];
   return model === undefined ? null : { kind: 'model', model };
+}
+
+/** The back end that decides by the setting, as `--backend` names it; null: none is named. */
+export function decidingBackend(text: string): string | null {
+  const setting = readPolicySetting(text);
+  if (setting?.kind !== 'model') return null;
+  const kind = backendKind(setting.model);
+  return kind === null || kind === 'local' || kind === 'human' ? null : setting.model;
 }
 
 /** Why a text is no policy, or null. */
