@@ -1,4 +1,4 @@
-/** A service decides on the rules of a run: `--policy model:URL#MODEL`, as the operation takes it. */
+/** A service decides on the rules of a run, by the setting `--policy model:URL#MODEL`. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

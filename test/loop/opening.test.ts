@@ -344,12 +344,16 @@ describe('what is to be known of a task is said before a model is trained on it,
     // as a run counts them: without the prompts
     expect(predicted.trainedTokens).toBe(Math.round(2 * 8 * tokensPerReply));
     expect(predicted.processorSeconds).toBeGreaterThan(0);
+    // the forward passes before and after the steps, of eight replies, by which their shift is told
+    const passes = predicted.trainedTokens + 0.38 * 2 * 8 * tokensPerReply;
     expect(predicted.minutes).toBeCloseTo(
-      sampled / sampledTokensPerSecond / 60 + predicted.trainedTokens / trainedTokensPerSecond / 60,
+      sampled / sampledTokensPerSecond / 60 + passes / trainedTokensPerSecond / 60,
       9,
     );
     // 2 adapters of 4 bytes a parameter, 4 states of three such numbers, 12 bytes of log a token
-    expect(predicted.diskBytes).toBe(plan.trainableParameters * (2 * 4 + 4 * 12) + 12 * sampled);
+    const numbers = plan.trainableParameters * (2 * 4 + 4 * 12) + 12 * sampled;
+    expect(predicted.diskBytes).toBeGreaterThan(numbers);
+    expect(predicted.diskBytes).toBeLessThan(numbers + 4 * 2 ** 14); // a state says what it is of
     const resident = process.resourceUsage().maxRSS * 1024;
     expect(predicted.memoryBytes).toBeGreaterThan(2 ** 20);
     expect(predicted.memoryBytes).toBeLessThan(resident + 16 * 64 * 2 ** 12);

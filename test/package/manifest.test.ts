@@ -131,12 +131,12 @@ describe('what npm publishes', () => {
     expect(Object.values(manifest.bin).filter((file) => !packed.includes(file))).toEqual([]);
   });
 
-  test('holds no test, build folder or model but the embedded one', () => {
+  test('holds no test, build folder or model but the embedded one and that of scenarios', () => {
     expect(
       packed.filter((file) =>
         /^(test|build|dev|results|node_modules|\.ci|\.github)\/|\.test\.|\.gguf$|\.log$/.test(file),
       ),
-    ).toEqual(['assets/models/tiny.gguf']);
+    ).toEqual(['assets/deciders/model.gguf', 'assets/models/tiny.gguf']);
   });
 
   test('holds the scripts that build the addon, and none that measures or writes documents', () => {

@@ -332,7 +332,7 @@ describe('what settings may name', () => {
     walk(z.toJSONSchema(runSettings, { io: 'input' }), '');
     expect(texts.sort()).toEqual(
       [
-        ...['algorithm.teacher', 'check', 'model.name', 'task'], // looked up
+        ...['algorithm.teacher', 'check', 'model.name', 'monitor.policy', 'task'], // looked up
         // names nothing
         ...['answerTag', 'layers.choice', 'sampling.stop', 'sampling.system', 'seed'],
       ].sort(),
