@@ -1,7 +1,5 @@
 #include "inference/validate_model.h"
 
-#include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "inference/rope_factors.h"

@@ -25,6 +25,15 @@ export interface Capabilities {
   readonly jsonSchema?: boolean;
 }
 
+/** Of whoever gives text and nothing else. */
+export const TEXT_ONLY: Capabilities = {
+  tokenIds: false,
+  logprobs: false,
+  seeds: false,
+  adapters: false,
+  grammar: false,
+};
+
 /** What a back end can do besides: it has the method of this name. */
 const METHODS = ['score', 'renderTurn'] as const;
 export type Capability = keyof Capabilities | (typeof METHODS)[number];

@@ -16,7 +16,13 @@ import { given } from '../given.js';
 import { childEnvironment, withoutKeys } from '../keys.js';
 import { LineProcess } from '../line-process.js';
 import { shellWords } from '../shell-words.js';
-import type { Backend, Reply, SampleFailure, SampleRequest } from './backend.js';
+import {
+  TEXT_ONLY,
+  type Backend,
+  type Reply,
+  type SampleFailure,
+  type SampleRequest,
+} from './backend.js';
 
 export interface CommandOptions {
   /**
@@ -79,13 +85,7 @@ export function commandBackend(command: string, options: CommandOptions = {}): B
   const running = new Program(program, args, options);
   return {
     identity: { kind: 'command', name },
-    capabilities: {
-      tokenIds: false,
-      logprobs: false,
-      seeds: false,
-      adapters: false,
-      grammar: false,
-    },
+    capabilities: TEXT_ONLY,
     sample: (request) => running.sample(request),
     dispose: () => running.dispose(),
   };

@@ -1,7 +1,7 @@
 /** A person who answers in the terminal. */
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
-import type { Backend } from './backend.js';
+import { TEXT_ONLY, type Backend } from './backend.js';
 
 /** Shows the messages and resolves to what the person writes. */
 export type AskPerson = (messages: readonly ChatMessage[], signal?: AbortSignal) => Promise<string>;
@@ -21,13 +21,7 @@ export function humanBackend(ask: AskPerson | undefined): Backend {
     );
   return {
     identity: { kind: 'human', name: 'terminal' },
-    capabilities: {
-      tokenIds: false,
-      logprobs: false,
-      seeds: false,
-      adapters: false,
-      grammar: false,
-    },
+    capabilities: TEXT_ONLY,
     async *sample({ prompts, signal }) {
       for (const [promptIndex, { messages, seeds }] of prompts.entries())
         for (const sampleIndex of seeds.keys()) {

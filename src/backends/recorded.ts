@@ -11,7 +11,7 @@ import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { readLines } from '../files.js';
 import { given } from '../given.js';
-import type { Backend, Reply, SamplePrompt } from './backend.js';
+import { TEXT_ONLY, type Backend, type Reply, type SamplePrompt } from './backend.js';
 
 /** A line as `generate --json` and `eval --out` write it; other members are ignored. */
 const line = z.object({
@@ -102,13 +102,7 @@ export async function recordedBackend(file: string): Promise<Backend> {
     null;
   return {
     identity: { kind: 'recorded', name: path.basename(file) },
-    capabilities: {
-      tokenIds: false,
-      logprobs: false,
-      seeds: false,
-      adapters: false,
-      grammar: false,
-    },
+    capabilities: TEXT_ONLY,
     ...(sha256 === null ? {} : { digest: async () => sha256 }),
     async *sample({ prompts, signal }) {
       const asked = prompts.flatMap((prompt, promptIndex) =>

@@ -25,7 +25,7 @@ export interface EvaluationOptions<R extends Reply = Reply> {
   readonly endUndecided?: boolean;
   /**
    * Share of the samples that may have no reply; the evaluation ends where more than one and more
-   * than this have none. Default: all but the last.
+   * than this have none. Default: any but all.
    */
   readonly maxFailed?: number;
   /** Most tokens of each answer. */

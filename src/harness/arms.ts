@@ -8,7 +8,7 @@ import { observe } from '../monitor/policy.js';
 import type { TableChoices } from '../monitor/policies/table.js';
 import { scripted } from '../trainees/lora/scripted.js';
 import { openDecider } from '../training/deciders.js';
-import { namedPolicy, readPolicySetting } from '../training/policy-setting.js';
+import { namedPolicy, OWN_MODELS, readPolicySetting } from '../training/policy-setting.js';
 import { resolveSettings } from '../training/settings.js';
 import type { MonitoredRunOptions } from './monitored-run.js';
 import { SCENARIO_MODEL } from './scenario-model.js';
@@ -38,11 +38,11 @@ export function openArm(
   if (
     read === null ||
     read.kind === 'human' ||
-    (read.kind === 'model' && ['local', 'adapted'].includes(read.model))
+    (read.kind === 'model' && OWN_MODELS.includes(read.model))
   )
     throw new IsoproError(
       'INVALID_ARGUMENT',
-      `policy: ${setting} cannot answer scenarios; give scripted, observe, random, table, or model:FILE`,
+      `policy: ${setting} cannot answer scenarios; give scripted, observe, random, table, model:FILE or model:SERVICE`,
     );
   const closers = new Closers();
   let kept: Promise<MonitoredRunOptions['policy']> | null = null;

@@ -62,6 +62,7 @@ const line = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('outcome'), ...place, option: z.string(), ...outcome.shape }),
 ]);
 type Line = z.output<typeof line>;
+type DrawLine = Extract<Line, { kind: 'draw' }>;
 
 /** A drawn scenario, and what came of each answer to it. */
 export interface MeasuredDraw {
@@ -97,7 +98,7 @@ export function readBank(file: string): MeasuredDraw[] {
   requireFile(file);
   const lines = readLinesOf(file, line);
   const outcomes = new Map<string, Outcome>();
-  const draws = new Map<string, Extract<Line, { kind: 'draw' }>>();
+  const draws = new Map<string, DrawLine>();
   for (const each of lines) {
     if (each.kind === 'draw') draws.set(keyOf(each), each);
     if (each.kind === 'outcome') outcomes.set(keyOf(each, each.option), each);
@@ -149,35 +150,29 @@ export async function measureBank(options: BankOptions): Promise<MeasuredDraw[]>
       Array.from({ length: draws }, (_, index) => drawScenario(scenario, purpose, index, seed)),
     ),
   );
-  const has = new Set(
-    known.flatMap((each) =>
-      each.kind === 'draw'
-        ? [keyOf(each)]
-        : each.kind === 'outcome'
-          ? [keyOf(each, each.option)]
-          : [],
-    ),
+  const drawn = new Map(
+    known.flatMap((each) => (each.kind === 'draw' ? [[keyOf(each), each] as const] : [])),
+  );
+  const answered = new Set(
+    known.flatMap((each) => (each.kind === 'outcome' ? [keyOf(each, each.option)] : [])),
   );
   let [done, total] = [0, asked.length];
   const tell = (): void => onRun?.(done, total);
   for (const draw of asked) {
     const { purpose, index, values } = draw;
     const at = { scenario: draw.scenario.id, purpose, index };
-    const firing = has.has(keyOf(at))
-      ? known.find((each) => each.kind === 'draw' && keyOf(each) === keyOf(at))!
-      : await measureDraw(draw, at, values, bank, signal);
+    const { firing } = drawn.get(keyOf(at)) ?? (await measureDraw(draw, at, values, bank, signal));
     done++;
-    const options = (firing as Extract<Line, { kind: 'draw' }>).firing;
-    const acting = (options?.menu ?? []).filter((option) => !isDeferral(option));
+    const acting = (firing?.menu ?? []).filter((option) => !isDeferral(option));
     total += acting.length;
     tell();
     for (const option of acting) {
-      if (!has.has(keyOf(at, option)))
+      if (!answered.has(keyOf(at, option)))
         bank.append({
           kind: 'outcome',
           ...at,
           option,
-          ...(await consequenceOf(draw, options!, option, signal)),
+          ...(await consequenceOf(draw, firing!, option, signal)),
         });
       done++;
       tell();
@@ -195,14 +190,14 @@ async function measureDraw(
   values: ScenarioDraw['values'],
   bank: DurableLines<Line>,
   signal: AbortSignal | undefined,
-): Promise<Line> {
-  const measured: Line = {
+): Promise<DrawLine> {
+  const measured = {
     kind: 'draw',
     ...at,
     values: { ...values },
     seed: draw.seed.toString(),
     ...(await observedDraw(draw, signal)),
-  } as Line;
+  } as DrawLine;
   bank.append(measured);
   return measured;
 }

@@ -2,6 +2,7 @@
  * A decider that answers every question of a drawn scenario up to the horizon: what the run ends
  * with, whether its obligations were kept, and who decided.
  */
+import { given } from '../given.js';
 import { auditProcess, type ProcessAudit } from '../judge/obligations.js';
 import { DEFAULT_RULES } from '../monitor/rules.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
@@ -41,7 +42,7 @@ export async function playDraw(
   };
   const { reports, session, finalHeldOutLoss } = await monitoredRun({
     ...options,
-    ...(signal === undefined ? {} : { signal }),
+    ...given({ signal }),
     iterations: options.iterations! + HORIZON,
     seed,
     rules: DEFAULT_RULES,

@@ -22,7 +22,7 @@ import {
   resolveSettings,
   type RunSettingsInput,
 } from '../training/settings.js';
-import type { DecidingBackend } from '../training/votes-decider.js';
+import { DEFAULT_VOTES, votesCount, type DecidingBackend } from '../training/votes-decider.js';
 import { backendMembers, contradictionsOf, IN_FLIGHT, openAsked } from './backend-settings.js';
 import { compareModes, type CompareOptions, type Comparison } from './compare-modes.js';
 import { output, REGISTRY, verifierThreads } from './members.js';
@@ -79,15 +79,12 @@ const own = z.strictObject({
  */
 const answered = own.extend({
   ...backendMembers,
-  votes: z
-    .int()
-    .min(1)
-    .max(15)
+  votes: votesCount
     .optional()
     .describe(
-      'with --policy model:SERVICE: replies to a question about R6 or R7; the majority decides; default: 3',
+      'with --policy model:SERVICE: replies to a question about R6 or R7; the majority decides',
     )
-    .meta({ local: true }),
+    .meta({ local: true, defaultText: String(DEFAULT_VOTES) }),
 });
 
 type Own = z.output<typeof answered>;

@@ -1,6 +1,7 @@
 /** Opens who chooses from the menu in a run: a table, a model, a person, or the seed. */
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { openBackend } from '../backends/open-backend.js';
 import type { Closers } from '../closers.js';
 import type { Adapter } from '../engine/adapter.js';
 import { readLetters } from '../engine/letter-readout.js';
@@ -16,7 +17,7 @@ import { tableFile, type TableChoices } from '../monitor/policies/table.js';
 import type { Question, Replied } from '../monitor/question.js';
 import type { LoraTypes } from '../trainees/lora/trainee.js';
 import { checked } from '../engine/argument-check.js';
-import { namedPolicy, OWN_MODELS, readPolicySetting } from './policy-setting.js';
+import { decidingBackend, namedPolicy, OWN_MODELS, readPolicySetting } from './policy-setting.js';
 import type { RunSettings } from './settings.js';
 import { votesDecider, type DecidingBackend, type LoraDecider } from './votes-decider.js';
 
@@ -109,16 +110,25 @@ async function modelDecider(
   };
 }
 
+/** The service that a policy names, asked as it is where nobody says more. */
+async function opened(spec: string, closers: Closers): Promise<DecidingBackend> {
+  const backend = await openBackend(spec);
+  closers.add(() => backend.dispose());
+  return { backend };
+}
+
 /**
  * Opens the decider that the setting names.
  * @throws IsoproError INVALID_ARGUMENT if there is no person to ask or the feedback is too long,
- *   FILE_UNREADABLE, and as loadModel
+ *   FILE_UNREADABLE, and as loadModel and
+ *   openBackend
  */
 export async function openDecider(
   settings: RunSettings,
   options: OpenDeciderOptions,
 ): Promise<LoraDecider> {
-  const setting = readPolicySetting(settings.monitor.policy);
+  const { policy } = settings.monitor;
+  const setting = readPolicySetting(policy);
   const { feedback = null, table, ask, decider } = options;
   if (decider !== undefined && setting?.kind !== 'model')
     throw new IsoproError(
@@ -155,13 +165,18 @@ export async function openDecider(
       return { ...humanDecider(readerOf<LoraTypes>(commitment, runSeed), ask), commitment };
     }
     case 'model':
-      if (decider !== undefined)
-        return votesDecider(namedPolicy(settings.monitor.policy), runSeed, feedback, decider);
-      return modelDecider(setting.model, settings, options);
+      return decider === undefined && decidingBackend(policy) === null
+        ? modelDecider(setting.model, settings, options)
+        : votesDecider(
+            namedPolicy(policy),
+            runSeed,
+            feedback,
+            decider ?? (await opened(decidingBackend(policy)!, options.closers)),
+          );
     default:
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `monitor.policy: ${settings.monitor.policy} does not choose from a menu`,
+        `monitor.policy: ${policy} does not choose from a menu`,
       );
   }
 }

@@ -11,7 +11,7 @@ import { checked } from '../engine/argument-check.js';
 import { IsoproError } from '../errors.js';
 import { askedNow, readerOf, type DeciderCommitment } from '../monitor/policies/commitment.js';
 import { promptText } from '../monitor/policies/prompt.js';
-import { answerSchema, votesFor } from '../monitor/policies/votes.js';
+import { answerSchema, votesCount, votesFor } from '../monitor/policies/votes.js';
 import type { Menu } from '../monitor/menu.js';
 import type { Decider, Replied } from '../monitor/question.js';
 import { deriveSeed } from '../random.js';
@@ -32,8 +32,11 @@ export interface DecidingBackend {
   readonly maxTokens?: number;
 }
 
+export { votesCount };
+export const DEFAULT_VOTES = 3;
+
 const asking = z.strictObject({
-  votes: z.int().min(1).max(15).default(3),
+  votes: votesCount.default(DEFAULT_VOTES),
   temperature: z.number().min(0).max(10).default(0.7),
   maxTokens: z.int().min(1).max(100_000).default(400),
 });

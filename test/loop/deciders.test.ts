@@ -14,12 +14,15 @@ import { readManifest } from '../../src/run-folder/manifest.js';
 import { isQuestion } from '../../src/run-folder/monitor-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import { deciderRun, drawing, writeDeciderInputs } from '../models/decider-runs.js';
+import { completion, FaultServer, send } from '../models/fault-server.js';
 import type { Backend, SampleRequest } from '../../src/backends/backend.js';
 import { judgeLog } from '../models/judge-log.js';
 import { loadModel } from '../../src/index.js';
 import { askAgain } from '../../src/judge/ask-again.js';
+import { HardFail } from '../../src/judge/hard-fail.js';
 import { readProcess } from '../../src/judge/log-steps.js';
 import { checkQuestions } from '../../src/judge/questions.js';
+import { Random } from '../../src/random.js';
 import { LORA } from '../../src/trainees/lora/trainee.js';
 
 const PROGRAM = fileURLToPath(new URL('../../dist/test/models/decider-runs.js', import.meta.url));
@@ -209,6 +212,19 @@ describe('each policy that chooses from a menu', () => {
     });
   });
 
+  test('a service that the policy names is opened by the run itself', async () => {
+    await using server = await FaultServer.start(({ body, response }) => {
+      const { schema } = (body.response_format as { json_schema: { schema: unknown } }).json_schema;
+      const { enum: menu } = (schema as { properties: { choice: { enum: string[] } } }).properties
+        .choice;
+      send(response, 200, completion(JSON.stringify({ choice: menu.at(-1), why: 'the last' })));
+    });
+    await deciderRun(folder, 'service', `model:${server.origin}/v1#adviser`, {}, { iterations: 1 });
+    const [question] = questionsOf(recordsOf('service'));
+    expect(question).toMatchObject({ source: 'model', choice: question!.menu.at(-1) });
+    expect(server.total).toBe(1);
+  });
+
   test('a question that says otherwise than its situation and its reply is a hard fail', async () => {
     const records = recordsOf('human');
     const start = records[0]!.payload.runConfig as object;
@@ -239,6 +255,42 @@ describe('each policy that chooses from a menu', () => {
     ] as const)
       expect(() => check(forged(change as never))).toThrow(says);
     expect(() => check(records.filter((_, i) => i !== at))).toThrow(/no question before it/);
+    // whatever JSON a log holds there, the judge says what is wrong
+    const random = new Random(38n);
+    const pick = <T>(of: readonly T[]): T => of[random.nextInteger(0, of.length - 1)]!;
+    const json = (depth: number): unknown =>
+      pick<() => unknown>([
+        () => null,
+        () => pick([0, -1, 1e308, 0.5]),
+        () => pick(['', 'R1', '__proto__', 'constructor', 'x'.repeat(2000)]),
+        () => random.nextDouble() < 0.5,
+        () => (depth > 2 ? [] : Array.from({ length: 3 }, () => json(depth + 1))),
+        () =>
+          depth > 2
+            ? {}
+            : Object.fromEntries(
+                pick([Object.keys(settings), ['a', '__proto__'], []]).map((name) => [
+                  name,
+                  json(depth + 1),
+                ]),
+              ),
+      ])();
+    for (let i = 0; i < (FULL ? 20_000 : 300); i++) {
+      const name = pick(Object.keys(question)) as keyof AskedQuestion;
+      const change =
+        i % 2 === 0
+          ? { [name]: json(0) }
+          : {
+              situation: {
+                settings: { ...settings, [pick(Object.keys(settings))]: json(0) },
+              },
+            };
+      try {
+        check(forged(change as never));
+      } catch (error) {
+        if (!(error instanceof HardFail)) throw error;
+      }
+    }
     const { decider: _, ...without } = start as { decider: object };
     expect(() => check(records, without)).toThrow(/committed to no decider/);
     expect(() =>

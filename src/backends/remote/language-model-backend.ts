@@ -9,7 +9,13 @@ import { IsoproError } from '../../errors.js';
 import { given } from '../../given.js';
 import { withoutKeys } from '../../keys.js';
 import { Random } from '../../random.js';
-import type { Backend, Reply, SamplePrompt, SampleRequest } from '../backend.js';
+import {
+  TEXT_ONLY,
+  type Backend,
+  type Reply,
+  type SamplePrompt,
+  type SampleRequest,
+} from '../backend.js';
 import { attemptFailure, type AttemptFailure } from './attempt-failure.js';
 import { Budget, type BudgetLimits, type TokenCounts } from './budget.js';
 import { InFlight, together, type Place } from './in-flight.js';
@@ -117,14 +123,7 @@ class RemoteBackend implements Backend {
   readonly #served = new Set<string>();
   readonly #ignored = new Set<string>();
   #recording: Promise<Recording> | undefined;
-  readonly capabilities = {
-    tokenIds: false,
-    logprobs: false,
-    seeds: false,
-    adapters: false,
-    grammar: false,
-    jsonSchema: true,
-  } as const;
+  readonly capabilities = { ...TEXT_ONLY, jsonSchema: true };
   readonly contextTokens?: number;
 
   constructor(model: LanguageModel, options: LanguageModelOptions) {

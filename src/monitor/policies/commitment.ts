@@ -11,7 +11,7 @@ import { templateOf, type AnswerForm } from './prompt.js';
 import { randomReader } from './random.js';
 import { MOST_ORDERS, readoutReader } from './readout.js';
 import { tableChoices, tableReader } from './table.js';
-import { votesReader } from './votes.js';
+import { votesCount, votesReader } from './votes.js';
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
@@ -48,7 +48,7 @@ export const deciderCommitment = z.discriminatedUnion('kind', [
     sampling: z.strictObject({
       temperature: z.number().min(0).max(10),
       maxTokens: z.int().min(1),
-      votes: z.int().min(1).max(15),
+      votes: votesCount,
     }),
     ...asked,
   }),

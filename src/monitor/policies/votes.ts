@@ -9,7 +9,10 @@ import { renderPrompt } from './prompt.js';
 /** Rules on which several votes are cast: their remedies are the gravest. */
 export const VOTED_RULES: readonly RuleId[] = ['R6', 'R7'];
 
-const reply = z.array(z.string().max(100_000)).max(16);
+const MOST_VOTES = 15;
+export const votesCount = z.int().min(1).max(MOST_VOTES);
+
+const reply = z.array(z.string().max(100_000)).max(MOST_VOTES);
 
 /** Schema of an answer, within the subset that every vendor takes. */
 export const answerSchema = (menu: Menu): object => ({
